@@ -1,0 +1,129 @@
+"""One life of a worker process: its name, its heartbeat, and the orders that it polls for."""
+
+import logging
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
+
+from wire.store import MissingObjectError, Store
+
+log = logging.getLogger(__name__)
+
+HEARTBEAT_SECONDS = 10.0
+ORDERS_SECONDS = 1.0
+
+
+class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
+    """Sent as the only argument of the control plane's heartbeat job."""
+
+    incarnation: str
+    kind: Literal["sandbox", "learner"]
+    host: str
+    pid: int
+    started_at: float
+    """Unix seconds."""
+    sent_at: float
+    capacity: int
+    """Rollouts (or learner steps) at once."""
+    busy: int
+    isolation: str = ""
+    """How the boxes are isolated, in words; empty for a learner."""
+    weaker: str = ""
+    """Why the isolation is weaker than the default; empty if it is not."""
+    counters: dict[str, float] = {}
+    """Running totals since the start: boxes started, boxes failed, and the like."""
+    leaving: bool = False
+    """The last heartbeat of a clean stop."""
+    version: int = 1
+
+
+class Orders(msgspec.Struct, frozen=True, kw_only=True):
+    """What the control plane wants of one incarnation, whole, at control/<incarnation>.json."""
+
+    cancelled: frozenset[str] = frozenset()
+    """'<rollout id>:<fence>' of attempts to stop, or '<step id>:<fence>' for a learner."""
+    drain: bool = False
+    version: int = 1
+
+
+def orders_key(incarnation: str) -> str:
+    return f"control/{incarnation}.json"
+
+
+class Incarnation:
+    """Beats every 10 s and polls its orders every second, in one daemon thread."""
+
+    def __init__(
+        self,
+        kind: Literal["sandbox", "learner"],
+        store: Store,
+        send: Callable[[dict[str, object]], None],
+        status: Callable[[], dict[str, object]],
+        on_orders: Callable[[Orders], None],
+    ) -> None:
+        """send publishes one heartbeat; status gives capacity, busy, isolation, weaker, counters."""
+        self.id = uuid.uuid4().hex
+        self.kind = kind
+        self.store = store
+        self.started_at = time.time()
+        self._send = send
+        self._status = status
+        self._on_orders = on_orders
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._live, name="incarnation", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Say goodbye and stop beating. Safe to call twice."""
+        if not self._stop.is_set():
+            self._stop.set()
+            self._beat(leaving=True)
+
+    def _live(self) -> None:
+        next_beat = 0.0
+        seen = Orders()
+        while not self._stop.is_set():
+            if time.monotonic() >= next_beat:
+                self._beat(leaving=False)
+                next_beat = time.monotonic() + HEARTBEAT_SECONDS
+            orders = self._read_orders(seen)
+            if orders != seen:
+                seen = orders
+                self._on_orders(orders)
+            self._stop.wait(ORDERS_SECONDS)
+
+    def _beat(self, *, leaving: bool) -> None:
+        beat = msgspec.convert(
+            {
+                "incarnation": self.id,
+                "kind": self.kind,
+                "host": socket.gethostname(),
+                "pid": os.getpid(),
+                "started_at": self.started_at,
+                "sent_at": time.time(),
+                "leaving": leaving,
+                **self._status(),
+            },
+            Heartbeat,
+        )
+        try:
+            self._send(msgspec.to_builtins(beat))
+        except Exception:  # the broker may be away; the next beat tries again
+            log.warning("heartbeat not sent", exc_info=True)
+
+    def _read_orders(self, last: Orders) -> Orders:
+        try:
+            return msgspec.json.decode(self.store.get(orders_key(self.id)), type=Orders)
+        except MissingObjectError:
+            return last
+        except Exception:
+            log.warning("orders not readable", exc_info=True)
+            return last

@@ -1,0 +1,221 @@
+"""The object store: a folder or an S3-compatible bucket behind the same few verbs, in every program.
+
+An object is whole or absent and never changes its place. Only the control plane deletes.
+"""
+
+import os
+import secrets
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlparse
+
+import fsspec
+
+
+class StoreError(Exception):
+    """The object store could not do what it was asked."""
+
+
+class MissingObjectError(StoreError):
+    def __init__(self, key: str) -> None:
+        super().__init__(f"object store: there is no object {key!r}")
+        self.key = key
+
+
+class Store(ABC):
+    """Objects by key. Keys are relative, use '/', and hold no '..'."""
+
+    @abstractmethod
+    def put(self, key: str, data: bytes) -> None:
+        """Write whole, replacing what was there."""
+
+    @abstractmethod
+    def put_if_absent(self, key: str, data: bytes) -> bool:
+        """Write whole; False, and nothing written, if the key exists."""
+
+    @abstractmethod
+    def put_file(self, key: str, path: Path) -> None:
+        """Move a finished local file into the store."""
+
+    @abstractmethod
+    def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
+        """Raises MissingObjectError."""
+
+    @abstractmethod
+    def list(self, prefix: str) -> Iterator[str]:
+        """Keys below a folder-like prefix, sorted. Unfinished objects are never listed."""
+
+    @abstractmethod
+    def local_folder(self, prefix: str, cache: Path) -> Path:
+        """A local folder that holds all objects below prefix: the store's own, or a copy in cache."""
+
+    @abstractmethod
+    def delete(self, prefix: str) -> None:
+        """Delete one object or all below a prefix; nothing there is no error."""
+
+
+def _checked(key: str) -> str:
+    if not key or key.startswith("/") or ".." in key.split("/") or "\0" in key:
+        raise StoreError(f"object store: {key!r} is no valid key")
+    return key
+
+
+class FolderStore(Store):
+    """Objects as files of one folder. Whole by write-beside, fsync, link."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        root.mkdir(parents=True, exist_ok=True)
+
+    def _path(self, key: str) -> Path:
+        return self.root / _checked(key)
+
+    def _write_beside(self, target: Path, data: bytes) -> Path:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+        try:
+            with beside.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            beside.unlink(missing_ok=True)
+            raise StoreError(f"object store: cannot write {target}: {error}") from error
+        return beside
+
+    def put(self, key: str, data: bytes) -> None:
+        target = self._path(key)
+        os.replace(self._write_beside(target, data), target)
+        _sync_folder(target.parent)
+
+    def put_if_absent(self, key: str, data: bytes) -> bool:
+        target = self._path(key)
+        beside = self._write_beside(target, data)
+        try:
+            os.link(beside, target)
+        except FileExistsError:
+            return False
+        finally:
+            beside.unlink()
+        _sync_folder(target.parent)
+        return True
+
+    def put_file(self, key: str, path: Path) -> None:
+        target = self._path(key)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+        try:
+            os.replace(path, target)
+        except OSError:  # another file system
+            beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+            try:
+                shutil.copyfile(path, beside)
+                with beside.open("rb") as file:
+                    os.fsync(file.fileno())
+            except OSError as error:
+                beside.unlink(missing_ok=True)
+                raise StoreError(f"object store: cannot write {target}: {error}") from error
+            os.replace(beside, target)
+            path.unlink()
+        _sync_folder(target.parent)
+
+    def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
+        try:
+            with self._path(key).open("rb") as file:
+                file.seek(start)
+                return file.read() if length is None else file.read(length)
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+            raise MissingObjectError(key) from error
+
+    def list(self, prefix: str) -> Iterator[str]:
+        top = self._path(prefix.rstrip("/"))
+        if top.is_file():
+            yield prefix.rstrip("/")
+            return
+        found = (path for path in top.rglob("*") if not path.name.endswith(".tmp") and path.is_file())
+        yield from sorted(path.relative_to(self.root).as_posix() for path in found)
+
+    def local_folder(self, prefix: str, cache: Path) -> Path:
+        folder = self._path(prefix.rstrip("/"))
+        if not folder.is_dir():
+            raise MissingObjectError(prefix)
+        return folder
+
+    def delete(self, prefix: str) -> None:
+        target = self._path(prefix.rstrip("/"))
+        if target.is_dir():
+            shutil.rmtree(target, ignore_errors=True)
+        else:
+            target.unlink(missing_ok=True)
+
+
+class BucketStore(Store):
+    """Objects in any fsspec file system that writes an object whole, such as S3."""
+
+    def __init__(self, url: str) -> None:
+        self.fs, self.root = fsspec.core.url_to_fs(url)
+
+    def _path(self, key: str) -> str:
+        return f"{self.root.rstrip('/')}/{_checked(key)}"
+
+    def put(self, key: str, data: bytes) -> None:
+        self.fs.pipe_file(self._path(key), data)
+
+    def put_if_absent(self, key: str, data: bytes) -> bool:
+        try:
+            self.fs.pipe_file(self._path(key), data, mode="create")
+        except FileExistsError:
+            return False
+        return True
+
+    def put_file(self, key: str, path: Path) -> None:
+        self.fs.put_file(str(path), self._path(key))
+        path.unlink()
+
+    def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
+        end = None if length is None else start + length
+        try:
+            return bytes(self.fs.cat_file(self._path(key), start=start, end=end))
+        except FileNotFoundError as error:
+            raise MissingObjectError(key) from error
+
+    def list(self, prefix: str) -> Iterator[str]:
+        top = self._path(prefix.rstrip("/"))
+        base = len(self.root.rstrip("/")) + 1
+        yield from sorted(path[base:] for path in self.fs.find(top))
+
+    def local_folder(self, prefix: str, cache: Path) -> Path:
+        keys = list(self.list(prefix))
+        if not keys:
+            raise MissingObjectError(prefix)
+        for key in keys:
+            target = cache / key
+            if not target.exists():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+                self.fs.get_file(self._path(key), str(beside))
+                os.replace(beside, target)
+        return cache / prefix.rstrip("/")
+
+    def delete(self, prefix: str) -> None:
+        for key in list(self.list(prefix)):
+            self.fs.rm_file(self._path(key))
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def open_store(url: str) -> Store:
+    """A folder path or file:// address, or any bucket address that fsspec knows (s3://bucket/prefix)."""
+    parsed = urlparse(url)
+    if parsed.scheme in ("", "file"):
+        return FolderStore(Path(parsed.path))
+    return BucketStore(url)
