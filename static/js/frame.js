@@ -1,0 +1,88 @@
+// What every page does: menu, dialogs, command palette, keys of the rollout page.
+
+const typing = (target) => target.matches("input, textarea, select, [contenteditable]");
+const palette = () => document.getElementById("palette");
+
+function openPalette() {
+  const dialog = palette();
+  if (!dialog || dialog.open) return;
+  dialog.showModal();
+  const input = dialog.querySelector("input");
+  input.select();
+  window.htmx?.trigger(input, "palette-open");
+}
+
+document.addEventListener("click", (event) => {
+  const on = (name) => event.target.closest(`[${name}]`);
+  if (on("data-nav-toggle")) {
+    const open = on("data-nav-toggle").closest(".nav").toggleAttribute("data-open");
+    on("data-nav-toggle").setAttribute("aria-expanded", String(open));
+  }
+  if (on("data-open-palette")) openPalette();
+  if (on("data-open-dialog")) document.getElementById(on("data-open-dialog").dataset.openDialog)?.showModal();
+  if (on("data-close-dialog")) on("data-close-dialog").closest("dialog").close();
+  if (on("data-reload")) location.reload();
+});
+
+// A verb is sent once: a second press of the same form does nothing.
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (form.method !== "post") return;
+  if (form.dataset.sent) event.preventDefault();
+  form.dataset.sent = "yes";
+});
+addEventListener("pageshow", () => document.querySelectorAll("form[data-sent]").forEach((form) => delete form.dataset.sent));
+
+function movePalette(key) {
+  const options = [...palette().querySelectorAll('[role="option"]')];
+  if (!options.length) return;
+  const at = options.findIndex((option) => option.getAttribute("aria-selected") === "true");
+  const next = (at + (key === "ArrowDown" ? 1 : -1) + options.length) % options.length;
+  options.forEach((option, i) => option.setAttribute("aria-selected", String(i === next)));
+  options[next].scrollIntoView({ block: "nearest" });
+}
+
+function paletteKey(event) {
+  if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+    event.preventDefault();
+    movePalette(event.key);
+  }
+  if (event.key === "Enter") {
+    event.preventDefault();
+    palette().querySelector('[aria-selected="true"]')?.click();
+  }
+}
+
+function step(delta) {
+  const items = [...document.querySelectorAll(".outline-item")];
+  const at = items.findIndex((item) => item.hasAttribute("aria-current"));
+  items[at + delta]?.click();
+}
+
+document.addEventListener("keydown", (event) => {
+  const held = event.ctrlKey || event.metaKey;
+  if (held && event.key === "k") {
+    event.preventDefault();
+    openPalette();
+    return;
+  }
+  if (palette()?.open) {
+    paletteKey(event);
+    return;
+  }
+  if (held || typing(event.target)) return;
+  if (event.key === "j") step(1);
+  if (event.key === "k") step(-1);
+});
+
+document.addEventListener("click", (event) => {
+  const item = event.target.closest(".outline-item");
+  if (!item) return;
+  document.querySelector(".outline-item[aria-current]")?.removeAttribute("aria-current");
+  item.setAttribute("aria-current", "true");
+});
+
+// The mark of the current page in a table of filters follows what the server answered.
+document.addEventListener("htmx:afterSettle", (event) => {
+  if (event.target.id === "palette-list") event.target.querySelector('[role="option"]')?.setAttribute("aria-selected", "true");
+});
