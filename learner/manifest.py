@@ -1,0 +1,56 @@
+"""checkpoint.json: the last file written into a weights folder. Where it stands, the folder is whole."""
+
+import hashlib
+from pathlib import Path
+
+import msgspec
+
+MANIFEST_NAME = "checkpoint.json"
+WEIGHTS_NAME = "model.safetensors"
+_BLOCK = 1 << 22
+
+
+class DamagedFileError(Exception):
+    """A file is not the one that was asked for."""
+
+    def __init__(self, path: Path, expected: str, found: str, remedy: str) -> None:
+        super().__init__(f"{path} is damaged: expected sha256 {expected}, found {found}. {remedy}")
+        self.path = path
+        self.expected = expected
+        self.found = found
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    weights_sha256: str
+    weights_bytes: int
+    resumable: bool = False
+    trainer_sha256: str = ""
+    """Of trainer.safetensors; empty if the folder is not resumable."""
+    source_sha256: str = ""
+    """Of the file that the weights were converted from."""
+    version: int = 1
+
+
+def file_sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def check_file(path: Path, expected: str, remedy: str) -> None:
+    """Raises DamagedFileError if the file holds anything else."""
+    found = file_sha256(path) if path.is_file() else "no file"
+    if found != expected:
+        raise DamagedFileError(path, expected, found, remedy)
+
+
+def read_manifest(folder: Path) -> Manifest | None:
+    """None where the folder has no manifest: an imported policy, or a checkpoint that was never finished."""
+    path = folder / MANIFEST_NAME
+    return msgspec.json.decode(path.read_bytes(), type=Manifest) if path.is_file() else None
+
+
+def encode_manifest(manifest: Manifest) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n"
