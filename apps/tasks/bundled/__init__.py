@@ -1,0 +1,1 @@
+"""The bundled task families: seeded generators that write Harbor task folders."""

@@ -1,0 +1,1 @@
+"""Readers of task folders as they come from the field."""
