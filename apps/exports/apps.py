@@ -1,0 +1,7 @@
+"""Registers the app."""
+
+from django.apps import AppConfig
+
+
+class ExportsConfig(AppConfig):
+    name = "apps.exports"

@@ -1,0 +1,7 @@
+"""Registers the app."""
+
+from django.apps import AppConfig
+
+
+class FleetConfig(AppConfig):
+    name = "apps.fleet"

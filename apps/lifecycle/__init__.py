@@ -1,0 +1,1 @@
+"""How anything in Assay changes state, and how it tells."""

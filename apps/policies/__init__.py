@@ -1,0 +1,1 @@
+"""Named models to start from."""

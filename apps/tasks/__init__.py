@@ -1,0 +1,1 @@
+"""What an agent solves: tasks, their immutable versions, and named task sets with splits."""

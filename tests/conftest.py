@@ -1,0 +1,56 @@
+"""Gives the tests their servers and counts what ran on real machinery."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+
+from tests.services import Services, make_data_folder, remove_data_folder
+
+REAL = ("browser", "sandbox", "process")
+"""Markers whose tests must not silently go missing: the summary counts them."""
+
+SERVICES = pytest.StashKey[Services]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[SERVICES] = Services(settings.ASSAY_DATA)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    config.stash[SERVICES].stop()
+
+
+@pytest.fixture(scope="session")
+def broker(pytestconfig: pytest.Config) -> str:
+    """The address of the session's Valkey, as ASSAY_BROKER_URL."""
+    pytestconfig.stash[SERVICES].start()
+    return str(settings.ASSAY_BROKER_URL)
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(broker: str) -> None:
+    """Asked for by the first test that uses the database."""
+
+
+@pytest.fixture
+def data_folder() -> Iterator[Path]:
+    """A fresh ASSAY_DATA that PostgreSQL's account can reach."""
+    folder = make_data_folder()
+    yield folder
+    remove_data_folder(folder)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How many of them ran: a host that lacks the machinery shows here."""
+    counts = []
+    for marker in REAL:
+        ran = [
+            report
+            for outcome in ("passed", "failed")
+            for report in terminalreporter.stats.get(outcome, [])
+            if report.when == "call" and marker in report.keywords
+        ]
+        counts.append(f"{len(ran)} {marker}")
+    terminalreporter.write_line("ran on real machinery: " + ", ".join(counts))
