@@ -1,0 +1,1 @@
+"""Rates, intervals and comparisons, as plain numbers: values in, values out, no Django."""
