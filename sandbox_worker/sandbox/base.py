@@ -38,6 +38,10 @@ class BoxFileError(SandboxError):
         self.why = why
 
 
+class MissingFileError(BoxFileError):
+    """There is no file of this name."""
+
+
 class End(StrEnum):
     """How a command ended."""
 
@@ -117,7 +121,7 @@ class Box(ABC):
     def read(self, path: str, *, limit: int) -> bytes:
         """Read a regular file of at most limit bytes; links and special files are refused.
 
-        Raises BoxFileError, BoxDeadError."""
+        Raises MissingFileError, BoxFileError, BoxDeadError."""
 
     @abstractmethod
     def snapshot(self, *, limit: int) -> bytes:
