@@ -21,7 +21,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """A value that crosses a process border."""
 
 
-class ResourceProfile(Message):
+class ResourceProfile(Message, frozen=True):
     cpus: float = 1.0
     memory_bytes: int = 256 * 2**20
     pids: int = 64
@@ -29,7 +29,7 @@ class ResourceProfile(Message):
     output_bytes: int = 64 * 2**10
 
 
-class RolloutLimits(Message):
+class RolloutLimits(Message, frozen=True):
     rounds: int
     """Most model turns; reaching it ends the rollout, which is graded all the same."""
     context_tokens: int
@@ -44,13 +44,13 @@ class RolloutLimits(Message):
     """Of a command's output, as the policy sees it: head and tail."""
 
 
-class Sampling(Message):
+class Sampling(Message, frozen=True):
     temperature: float = 1.0
     seed: int = 0
     """Of the rollout; each round derives its own."""
 
 
-class PolicyCall(Message, tag="policy"):
+class PolicyCall(Message, frozen=True, tag="policy"):
     """Rounds written by a language model behind an OpenAI-compatible address."""
 
     url: str
@@ -65,7 +65,7 @@ class PolicyCall(Message, tag="policy"):
     """False for chat-only endpoints: no ids, evaluation only."""
 
 
-class ScriptedCall(Message, tag="scripted"):
+class ScriptedCall(Message, frozen=True, tag="scripted"):
     """Rounds from a script: the task's own solution, or nothing at all."""
 
     script: Literal["reference", "nothing"]
@@ -73,7 +73,7 @@ class ScriptedCall(Message, tag="scripted"):
     """With it, the rounds get the ids that a policy would have had to sample (SFT traces)."""
 
 
-class RolloutRequest(Message):
+class RolloutRequest(Message, frozen=True):
     rollout_id: int
     run_id: int
     attempt: int
@@ -93,7 +93,7 @@ class RolloutRequest(Message):
     """Keep a snapshot after each round, for the check x round matrix."""
 
 
-class RolloutBatch(Message):
+class RolloutBatch(Message, frozen=True):
     """The argument of ACCEPT_BATCH_JOB. Acknowledged on acceptance."""
 
     run_id: int
@@ -106,7 +106,7 @@ class RolloutBatch(Message):
     version: int = 1
 
 
-class Ending(Message):
+class Ending(Message, frozen=True):
     kind: EndingKind
     detail: str = ""
     """limit: rounds, tokens, time, context. stopped_early: the rule. infra: the boundary."""
@@ -114,7 +114,7 @@ class Ending(Message):
     """What broke, in words, for infra."""
 
 
-class Round(Message):
+class Round(Message, frozen=True):
     index: int
     """From 1."""
     message: str
@@ -149,13 +149,13 @@ class Round(Message):
     """Of sampled_ids, at the sampling temperature, untruncated; empty for a script."""
 
 
-class Check(Message):
+class Check(Message, frozen=True):
     name: str
     passed: bool
     detail: str = ""
 
 
-class GradeReport(Message):
+class GradeReport(Message, frozen=True):
     verdict: Verdict
     score: float | None
     """The number that the task's own tests wrote; None without a verdict."""
@@ -169,7 +169,7 @@ class GradeReport(Message):
     seconds: float = 0.0
 
 
-class Phases(Message):
+class Phases(Message, frozen=True):
     """Seconds by phase."""
 
     waited: float
@@ -179,7 +179,7 @@ class Phases(Message):
     grade: float
 
 
-class ResourceUse(Message):
+class ResourceUse(Message, frozen=True):
     boxes_started: int = 0
     box_failures: int = 0
     sandbox_seconds: float = 0.0
@@ -191,7 +191,7 @@ class ResourceUse(Message):
     sampled_tokens: int = 0
 
 
-class Outcome(Message):
+class Outcome(Message, frozen=True):
     """The whole record of one attempt: one line of a segment."""
 
     rollout_id: int
@@ -214,7 +214,7 @@ class Outcome(Message):
     version: int = 1
 
 
-class SegmentReady(Message):
+class SegmentReady(Message, frozen=True):
     """The argument of the reply job: look at this segment."""
 
     run_id: int

@@ -1,0 +1,151 @@
+"""One attempt from its first box to its grade.
+
+Whatever breaks is recorded with the boundary that it crossed, and with the rounds so far.
+"""
+
+import time
+
+from sandbox_worker.attempt import Attempt, AttemptCancelledError
+from sandbox_worker.boxes import Boxes, BoxUse, box_spec
+from sandbox_worker.errors import BoundaryError, boundary
+from sandbox_worker.grading.fresh_box import grade
+from sandbox_worker.messages import Ending, GradeReport, Outcome, Phases, PolicyCall, Round, ScriptedCall
+from sandbox_worker.model_policy import ChatPolicy, TokenPolicy
+from sandbox_worker.observation import recordable
+from sandbox_worker.policy import Policy
+from sandbox_worker.policy_client import PolicyClient
+from sandbox_worker.round_loop import RoundLoop
+from sandbox_worker.sandbox.base import Box, BoxFileError
+from sandbox_worker.scripted import ScriptedPolicy
+from sandbox_worker.task_content import TaskContent, Tasks
+from sandbox_worker.tokenization import Tokenizers
+
+_EVIDENCE = 2000
+
+
+class Means:
+    """What every attempt of this process uses."""
+
+    def __init__(
+        self, *, boxes: Boxes, tasks: Tasks, tokenizers: Tokenizers, policy_client: PolicyClient, incarnation: str
+    ) -> None:
+        self.boxes = boxes
+        self.tasks = tasks
+        self.tokenizers = tokenizers
+        self.policy_client = policy_client
+        self.incarnation = incarnation
+
+
+class Rollout:
+    """Played once. What is known so far is kept here, so that a broken attempt still tells its rounds."""
+
+    def __init__(self, attempt: Attempt, means: Means) -> None:
+        self._attempt = attempt
+        self._request = attempt.request
+        self._means = means
+        self._use = BoxUse()
+        self._started_at = time.time()
+        self._marks = {"start": 0.0, "agent": 0.0, "grade": 0.0}
+        self._rounds: list[Round] = []
+        self._prompt_tokens = 0
+        self._sampled_tokens = 0
+
+    def play(self) -> Outcome | None:
+        """The outcome; None if the attempt was cancelled."""
+        try:
+            with boundary("worker"):
+                ending, report = self._play()
+        except AttemptCancelledError:
+            return None
+        except BoundaryError as error:
+            if self._attempt.cancelled:
+                return None
+            evidence = recordable(error.evidence)[:_EVIDENCE]
+            ending = Ending(kind="infra", detail=error.boundary, evidence=evidence)
+            report = GradeReport(verdict="none", score=None, error=f"{error.boundary}: {evidence}")
+        return self._outcome(ending, report)
+
+    def _play(self) -> tuple[Ending, GradeReport]:
+        self._attempt.check()
+        began = time.monotonic()
+        with boundary("task"):
+            task = self._means.tasks.get(self._request.task_key, self._request.task_digest)
+        policy = self._policy(task)
+        spec = box_spec(self._attempt, task.workdir, task.env)
+        with self._means.boxes.lease(spec, self._attempt, self._use) as box:
+            with boundary("box"):
+                box.restore(task.environment)
+            began = self._mark("start", began)
+            ending = self._act(box, policy)
+            began = self._mark("agent", began)
+            snapshot = self._snapshot(box)
+        if isinstance(snapshot, GradeReport):
+            return ending, snapshot
+        report = grade(self._means.boxes, task, snapshot, self._attempt, self._use)
+        self._mark("grade", began)
+        if report.verdict == "none":
+            ending = Ending(kind="infra", detail="grader", evidence=report.error)
+        return ending, report
+
+    def _mark(self, phase: str, began: float) -> float:
+        now = time.monotonic()
+        self._marks[phase] = now - began
+        return now
+
+    def _policy(self, task: TaskContent) -> Policy:
+        call, limits = self._request.policy, self._request.limits
+        with boundary("policy"):
+            if isinstance(call, PolicyCall):
+                if not call.token_ids:
+                    return ChatPolicy(self._means.policy_client, call, limits, task.instruction)
+                tokenizer = self._means.tokenizers.get(call.tokenizer_prefix)
+                return TokenPolicy(self._means.policy_client, call, limits, tokenizer, task.instruction)
+            scripted_tokenizer = self._means.tokenizers.get(call.tokenizer_prefix) if call.tokenizer_prefix else None
+        return ScriptedPolicy(_scripts(call, task), limits, scripted_tokenizer, task.instruction)
+
+    def _act(self, box: Box, policy: Policy) -> Ending:
+        loop = RoundLoop(self._attempt, box, policy, self._rounds)
+        try:
+            return loop.play()
+        finally:
+            self._prompt_tokens, self._sampled_tokens = loop.prompt_tokens, loop.sampled_tokens
+
+    def _snapshot(self, box: Box) -> bytes | GradeReport:
+        """The working folder; or, where the agent left one that cannot be carried, the verdict that this earns."""
+        limit = 2 * self._request.profile.disk_bytes + 2**20
+        try:
+            with boundary("box"):
+                return box.snapshot(limit=limit)
+        except BoundaryError as error:
+            if isinstance(error.__cause__, BoxFileError):
+                why = f"the agent left a working folder that cannot be graded: {error.evidence}"
+                return GradeReport(verdict="unsolved", score=0.0, error=recordable(why)[:_EVIDENCE])
+            raise
+
+    def _outcome(self, ending: Ending, report: GradeReport) -> Outcome:
+        request = self._request
+        return Outcome(
+            rollout_id=request.rollout_id,
+            run_id=request.run_id,
+            attempt=request.attempt,
+            fence=request.fence,
+            incarnation=self._means.incarnation,
+            ending=ending,
+            rounds=tuple(self._rounds),
+            grade=report,
+            phases=Phases(waited=max(0.0, self._started_at - self._attempt.accepted_at), **self._marks),
+            use=self._use.report(prompt_tokens=self._prompt_tokens, sampled_tokens=self._sampled_tokens),
+            started_at=self._started_at,
+            finished_at=time.time(),
+            splits=sum(1 for played in self._rounds if played.split),
+            task_digest=request.task_digest,
+            isolation=self._means.boxes.backend.isolation,
+        )
+
+
+def _scripts(call: ScriptedCall, task: TaskContent) -> tuple[str, ...]:
+    if call.script == "nothing":
+        return ()
+    if not task.solution:
+        raise BoundaryError("task", "the task has no reference solution")
+    return task.solution

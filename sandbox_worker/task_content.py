@@ -1,0 +1,175 @@
+"""What a worker needs of a task: the instruction, the agent's files, the tests for later, the reference solution."""
+
+import posixpath
+import re
+import threading
+import tomllib
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sandbox_worker.dockerfile import DEFAULT_WORKDIR, Copy, Environment, NeedsDockerError, read_dockerfile
+from sandbox_worker.task_archive import TaskArchiveError, TaskFile, check_digest, pack, read_archive
+from wire.store import Store
+
+_CACHE_BYTES = 128 * 2**20
+_CANARY = re.compile(r"\A(?:\s*(?:<!--.*?canary.*?-->|#.*canary.*)[ \t]*(?:\n|\Z))+\s*", re.IGNORECASE)
+_HOST_VARIABLE = re.compile(r"\$\{(\w+)(?::-(?P<default>[^}]*))?\}")
+_ROUND = re.compile(r"solution/rounds/\d+\.sh")
+
+
+@dataclass(frozen=True)
+class TaskContent:
+    instruction: str
+    workdir: str
+    env: tuple[tuple[str, str], ...]
+    """For the agent's box and the fresh box."""
+    verifier_env: tuple[tuple[str, str], ...]
+    environment: bytes
+    """The agent's files, a tar for the working folder."""
+    tests: tuple[TaskFile, ...]
+    """With paths below tests/; delivered after the agent is dead."""
+    solution: tuple[str, ...]
+    """Scripts, one a round; empty without a reference solution."""
+    size: int
+
+
+class Tasks:
+    """Task contents by their key in the store; a bounded number of bytes is kept."""
+
+    def __init__(self, store: Store, *, cache_bytes: int = _CACHE_BYTES) -> None:
+        self._store = store
+        self._cache_bytes = cache_bytes
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[str, str], TaskContent] = OrderedDict()
+
+    def get(self, key: str, digest: str) -> TaskContent:
+        """Raises TaskArchiveError, NeedsDockerError, StoreError."""
+        with self._lock:
+            if (content := self._kept.get((key, digest))) is not None:
+                self._kept.move_to_end((key, digest))
+                return content
+        data = self._store.get(key)
+        files = read_archive(data)
+        check_digest(data, files, digest)
+        content = read_task(files)
+        with self._lock:
+            self._kept[key, digest] = content
+            while len(self._kept) > 1 and sum(kept.size for kept in self._kept.values()) > self._cache_bytes:
+                self._kept.popitem(last=False)
+        return content
+
+
+def read_task(files: Mapping[str, TaskFile]) -> TaskContent:
+    """Raises TaskArchiveError, NeedsDockerError."""
+    settings = _settings(files)
+    environment = _environment(files, settings)
+    if "tests/test.sh" not in files:
+        raise TaskArchiveError("the task has no tests/test.sh")
+    return TaskContent(
+        instruction=_instruction(files),
+        workdir=environment.workdir,
+        env=tuple((environment.env | _resolved(settings, "environment")).items()),
+        verifier_env=tuple(_resolved(settings, "verifier").items()),
+        environment=pack(_agent_files(files, environment)),
+        tests=tuple(file for path, file in files.items() if path.startswith("tests/")),
+        solution=_solution(files),
+        size=sum(len(file.data) for file in files.values()),
+    )
+
+
+def _text(files: Mapping[str, TaskFile], path: str) -> str:
+    try:
+        return files[path].data.decode("utf-8")
+    except KeyError:
+        raise TaskArchiveError(f"the task has no {path}") from None
+    except UnicodeDecodeError as error:
+        raise TaskArchiveError(f"{path}: not UTF-8: {error}") from error
+
+
+def _instruction(files: Mapping[str, TaskFile]) -> str:
+    text = _CANARY.sub("", _text(files, "instruction.md")).strip()
+    if not text:
+        raise TaskArchiveError("instruction.md is empty")
+    return text
+
+
+def _settings(files: Mapping[str, TaskFile]) -> dict[str, Any]:
+    try:
+        return tomllib.loads(_text(files, "task.toml"))
+    except tomllib.TOMLDecodeError as error:
+        raise TaskArchiveError(f"task.toml: {error}") from error
+
+
+def _table(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    table = settings.get(name, {})
+    if not isinstance(table, Mapping):
+        raise TaskArchiveError(f"task.toml: {name} is no table")
+    return table
+
+
+def _resolved(settings: Mapping[str, Any], name: str) -> dict[str, str]:
+    """The table's env. Values of the host are never given to a box; a default in the template is."""
+    found = {}
+    for key, value in _table(_table(settings, name), "env").items():
+        for variable in _HOST_VARIABLE.finditer(str(value)):
+            if variable["default"] is None:
+                raise TaskArchiveError(f"task.toml: {name}.env.{key} wants ${{{variable[1]}}} of the host")
+        found[key] = _HOST_VARIABLE.sub(lambda variable: variable["default"], str(value))
+    return found
+
+
+def _environment(files: Mapping[str, TaskFile], settings: Mapping[str, Any]) -> Environment:
+    table = _table(settings, "environment")
+    for compose in ("docker-compose.yaml", "docker-compose.yml", "compose.yaml"):
+        if f"environment/{compose}" in files:
+            raise TaskArchiveError(f"needs Docker: environment/{compose}")
+    if "environment/.dockerignore" in files:
+        raise TaskArchiveError("needs Docker: environment/.dockerignore")
+    if "environment/Dockerfile" in files:
+        environment = read_dockerfile(_text(files, "environment/Dockerfile"))
+    elif table.get("docker_image"):
+        raise TaskArchiveError("needs Docker: task.toml sets environment.docker_image")
+    else:
+        workdir = str(table.get("workdir") or DEFAULT_WORKDIR)
+        everything = Copy(line=0, sources=(".",), target=workdir, into_folder=True)
+        environment = Environment(workdir=workdir, copies=[everything])
+    if table.get("workdir"):
+        environment.workdir = str(table["workdir"])
+    if not environment.workdir.startswith("/") or environment.workdir == "/":
+        raise TaskArchiveError(f"the working folder {environment.workdir!r} is not a folder below /")
+    return environment
+
+
+def _agent_files(files: Mapping[str, TaskFile], environment: Environment) -> list[TaskFile]:
+    """The agent's files relative to the working folder; a later COPY wins."""
+    placed: dict[str, TaskFile] = {}
+    for copy in environment.copies:
+        for source in copy.sources:
+            for target, file in _copied(files, copy, source):
+                relative = posixpath.relpath(target, environment.workdir)
+                if relative.startswith(".."):
+                    raise NeedsDockerError(copy.line, "COPY", f"{target} is outside {environment.workdir}")
+                placed[relative] = replace(file, path=relative)
+    return list(placed.values())
+
+
+def _copied(files: Mapping[str, TaskFile], copy: Copy, source: str) -> list[tuple[str, TaskFile]]:
+    wanted = posixpath.normpath(posixpath.join("environment", source.lstrip("/")))
+    if wanted != "environment" and not wanted.startswith("environment/"):
+        raise NeedsDockerError(copy.line, "COPY", f"{source} is outside the build context")
+    if wanted in files:
+        target = posixpath.join(copy.target, posixpath.basename(wanted)) if copy.into_folder else copy.target
+        return [(target, files[wanted])]
+    below = [path for path in files if path.startswith(f"{wanted}/")]
+    if not below and wanted != "environment":
+        raise NeedsDockerError(copy.line, "COPY", f"{source} is not in environment/")
+    return [(posixpath.join(copy.target, path[len(wanted) + 1 :]), files[path]) for path in below]
+
+
+def _solution(files: Mapping[str, TaskFile]) -> tuple[str, ...]:
+    rounds = sorted(path for path in files if _ROUND.fullmatch(path))
+    if rounds:
+        return tuple(_text(files, path) for path in rounds)
+    return (_text(files, "solution/solve.sh"),) if "solution/solve.sh" in files else ()

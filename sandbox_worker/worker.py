@@ -1,0 +1,97 @@
+"""One sandbox worker process: its back end, its engine, its heartbeat, and an end that leaves nothing behind."""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+
+from sandbox_worker.boxes import Boxes
+from sandbox_worker.engine import Engine
+from sandbox_worker.outcomes import OutcomeWriter, SendMessage
+from sandbox_worker.policy_client import PolicyClient
+from sandbox_worker.rollout import Means, Rollout
+from sandbox_worker.sandbox.choose import open_backend
+from sandbox_worker.settings import Settings
+from sandbox_worker.task_content import Tasks
+from sandbox_worker.tokenization import Tokenizers
+from wire.incarnation import Incarnation, Orders
+from wire.store import open_store
+
+log = logging.getLogger(__name__)
+
+REAP_SECONDS = 15.0
+CLOSE_SECONDS = 5.0
+
+
+class Worker:
+    """Opened before the first batch, started when batches may come, closed once."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        send: SendMessage,
+        send_heartbeat: Callable[[dict[str, object]], None],
+        on_drain: Callable[[bool], None],
+    ) -> None:
+        """Raises HostCannotIsolateError."""
+        self._on_drain = on_drain
+        store = open_store(settings.store_url)
+        self._backend = open_backend(settings.allow_weaker)
+        self._boxes = Boxes(self._backend, starts_at_once=2 * (os.cpu_count() or 1))
+        self._boxes.reap()
+        self._incarnation = Incarnation("sandbox", store, send_heartbeat, self._status, self._obey)
+        self._policy_client = PolicyClient(connections=settings.slots)
+        self._writer = OutcomeWriter(store, self._incarnation.id, send)
+        means = Means(
+            boxes=self._boxes,
+            tasks=Tasks(store),
+            tokenizers=Tokenizers(store),
+            policy_client=self._policy_client,
+            incarnation=self._incarnation.id,
+        )
+        self.engine = Engine(settings.slots, lambda attempt: Rollout(attempt, means).play(), self._writer.put)
+        self.draining = False
+        """No new rollouts are wanted; those accepted are finished."""
+        self._closed = threading.Event()
+        self._reaper = threading.Thread(target=self._reap, name="reaper", daemon=True)
+
+    def start(self) -> None:
+        self._reaper.start()
+        self._incarnation.start()
+
+    def close(self) -> None:
+        """Kill what runs, write what is finished, say goodbye: within CLOSE_SECONDS."""
+        if self._closed.is_set():
+            return
+        self._closed.set()
+        until = time.monotonic() + CLOSE_SECONDS
+        if not self.engine.close(timeout=CLOSE_SECONDS / 2):
+            log.error("%d rollouts did not stop; their boxes die with this process", self.engine.busy)
+        self._backend.close()
+        if not self._writer.close(timeout=max(0.1, until - time.monotonic())):
+            log.error("not every outcome could be written: %s", self._writer.counters())
+        self._policy_client.close()
+        self._incarnation.stop()
+
+    def _reap(self) -> None:
+        while not self._closed.wait(REAP_SECONDS):
+            self._boxes.reap()
+
+    def _status(self) -> dict[str, object]:
+        counters = self._boxes.counters() | self.engine.counters() | self._writer.counters()
+        return {
+            "capacity": self.engine.slots,
+            "busy": self.engine.busy,
+            "isolation": self._backend.isolation,
+            "weaker": self._backend.weaker,
+            "counters": counters,
+        }
+
+    def _obey(self, orders: Orders) -> None:
+        if orders.drain != self.draining:
+            self.draining = orders.drain
+            log.info("draining: no new rollouts" if orders.drain else "no longer draining")
+            self._on_drain(orders.drain)
+        if cancelled := self.engine.cancel(orders.cancelled):
+            log.info("cancelled %d rollouts", cancelled)
