@@ -5,6 +5,7 @@ import signal
 import subprocess
 import time
 
+from controlplane.guard import Guard
 from controlplane.output import Log
 from controlplane.process import Process
 from wire.orphan import child_setup
@@ -18,9 +19,10 @@ STEADY_SECONDS = 30.0
 class Child:
     """Used by one thread, which must live as long as the child: the kernel watches that thread."""
 
-    def __init__(self, process: Process, log: Log) -> None:
+    def __init__(self, process: Process, log: Log, guard: Guard) -> None:
         self.process = process
         self.log = log
+        self._guard = guard
         self.restarts = 0
         self.was_ready = False
         self.refused = False
@@ -51,6 +53,7 @@ class Child:
             start_new_session=True,
             preexec_fn=child_setup(process.stop_signal),
         )
+        self._guard.watch(self._running.pid)
         self._started_at = time.monotonic()
         self._start_again_at = None
         assert self._running.stdout is not None
@@ -63,6 +66,7 @@ class Child:
         if os.waitid(os.P_PID, self._running.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
             return None
         self.signal(signal.SIGKILL)  # before it is reaped: until then nobody else can get its number
+        self._guard.forget(self._running.pid)
         code = self._running.wait()
         self._running = None
         return code

@@ -59,8 +59,11 @@ class Console:
     def _write(self) -> None:
         assert self._stream is not None
         while (line := self._lines.get()) is not None:
-            self._stream.write(line)
-            self._stream.flush()
+            try:
+                self._stream.write(line)
+                self._stream.flush()
+            except (OSError, ValueError):  # the terminal was closed; the log files go on
+                return
 
 
 class Log:

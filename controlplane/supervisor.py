@@ -1,6 +1,7 @@
 """Keeps a list of processes running, as one tree that starts in order and ends as one.
 
-One thread starts and watches all of them. Should this program be killed, the kernel signals each of them.
+One thread starts and watches all of them. Should this program be killed, the kernel sends each of them its stop
+signal, and the guard kills what does not follow it.
 """
 
 import os
@@ -13,13 +14,14 @@ from types import TracebackType
 from typing import Self, TextIO
 
 from controlplane.child import Child
+from controlplane.guard import Guard
 from controlplane.output import Console, Log
 from controlplane.process import Process
 
 STOP_SECONDS = 8.0
 """From the stop signal to SIGKILL."""
-GATE_SECONDS = 1.5
-"""What a gate gets at least after that: a killed database recovers at its next start."""
+GATE_SECONDS = 1.6
+"""What the gates get after that at least, together: a killed database recovers at its next start."""
 LOOK_SECONDS = 0.1
 
 
@@ -47,7 +49,10 @@ class Supervisor:
         if logs is not None:
             logs.mkdir(parents=True, exist_ok=True)
         self._console = Console(console)
-        self._children = {each.name: Child(each, Log(each.name, logs, self._console)) for each in processes}
+        self._guard = Guard()
+        self._children = {
+            each.name: Child(each, Log(each.name, logs, self._console), self._guard) for each in processes
+        }
         self._stop_seconds = stop_seconds
         self._stopping = threading.Event()
         self._settled = threading.Event()
@@ -78,8 +83,14 @@ class Supervisor:
     def stop(self) -> None:
         """Ends all of them. Safe to call twice, and during start."""
         self._stopping.set()
-        if self._thread.ident is not None:
+        if self._thread.ident is None:
+            self._stop_all()
+        else:
             self._thread.join()
+
+    @property
+    def stopping(self) -> bool:
+        return self._stopping.is_set()
 
     def wait(self) -> None:
         """Until they have ended because a stop was asked for. Raises what made the supervisor itself fail."""
@@ -94,6 +105,10 @@ class Supervisor:
     def restarts_of(self, name: str) -> int:
         return self._children[name].restarts
 
+    def say(self, text: str) -> None:
+        """On the console, among the lines of the processes."""
+        self._console.say("up", text)
+
     def refused(self) -> list[str]:
         """Those that said that they cannot work on this host."""
         return [name for name, child in self._children.items() if child.refused]
@@ -104,11 +119,13 @@ class Supervisor:
             self._settled.set()
             while not self._stopping.wait(LOOK_SECONDS):
                 self._look()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 (it rises in the thread that waits for this one)
             self._failure = error
-        finally:
+        try:
             self._stop_all()
-            self._settled.set()
+        except Exception as error:  # noqa: BLE001
+            self._failure = self._failure or error
+        self._settled.set()
 
     def _start_all(self) -> None:
         for child in self._children.values():
@@ -120,8 +137,6 @@ class Supervisor:
             elif child.process.gate:
                 self._until_ready([child])
         self._until_ready([child for child in self._children.values() if not child.process.once])
-        if not self._stopping.is_set():
-            self._console.say("up", "everything is ready")
 
     def _run_step(self, child: Child) -> None:
         while (code := child.ended()) is None:
@@ -147,28 +162,29 @@ class Supervisor:
         """Whatever ended is started again when its delay is over."""
         for name, child in self._children.items():
             if child.restart_if_due():
-                self._console.say("up", f"{name} started again (restart {child.restarts})")
+                self.say(f"{name} started again (restart {child.restarts})")
             elif (code := child.ended()) is not None:
                 self._after_end(name, child, code)
 
     def _after_end(self, name: str, child: Child, code: int) -> None:
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-        if code == os.EX_CONFIG:
+        if code == os.EX_CONFIG and not child.process.gate:
             child.refused = True
-            self._console.say("up", f"{name} cannot work on this host and is not started again:\n{child.log.tail()}")
+            self.say(f"{name} cannot work on this host and is not started again:\n{child.log.tail()}")
         else:
-            self._console.say("up", f"{name} {how}; it is started again in {child.plan_restart():.1f} s")
+            self.say(f"{name} {how}; it is started again in {child.plan_restart():.1f} s")
 
     def _stop_all(self) -> None:
         began = time.monotonic()
         gates = [child for child in self._children.values() if child.process.gate]
         _end([child for child in self._children.values() if not child.process.gate], began + self._stop_seconds)
         for gate in reversed(gates):
-            _end([gate], max(began + self._stop_seconds, time.monotonic() + GATE_SECONDS))
+            _end([gate], began + self._stop_seconds + GATE_SECONDS)
         for child in reversed(self._children.values()):
             if child.process.after is not None:
                 child.process.after()
             child.log.close()
+        self._guard.close()
         self._console.close()
 
 

@@ -3,7 +3,6 @@
 Whoever runs it holds a lock beside its data folder, so nothing that still uses that folder has a living owner.
 """
 
-import fcntl
 import os
 import signal
 import subprocess
@@ -16,6 +15,7 @@ import psycopg
 from controlplane.embedded.account import Account, postgres_account
 from controlplane.embedded.folders import DATABASE, EmbeddedError, database_url, make_run_folder, postgres_sockets
 from controlplane.embedded.reach import find_binaries, find_home
+from controlplane.lock import FileLock, LockedError
 from controlplane.process import Process
 
 SETTINGS: Mapping[str, str] = {
@@ -56,7 +56,7 @@ class Postgres:
         self.home = find_home(data, self.account)
         self.binaries = find_binaries(self.account)
         self.settings = {**settings, "unix_socket_directories": str(postgres_sockets(data))}
-        self._lock: int | None = None
+        self._lock = FileLock(self.home.with_name("postgres.lock"))
 
     def process(self) -> Process:
         options = [part for name, value in self.settings.items() for part in ("-c", f"{name}={value}")]
@@ -70,7 +70,7 @@ class Postgres:
             stop_signal=signal.SIGINT,  # SIGTERM waits for idle clients
             before=self.prepare,
             ready=self.answers,
-            after=self.release,
+            after=self.finish,
             gate=True,
         )
 
@@ -93,27 +93,20 @@ class Postgres:
             return False
         return True
 
-    def release(self) -> None:
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+    def finish(self) -> None:
+        """After the server: what a killed one left ends too, and the folder is free."""
+        if self._lock.is_held():
+            _end_orphans(self.home)
+            self._lock.release()
 
     def _take_lock(self) -> None:
-        if self._lock is not None:
-            return
-        path = self.home.with_name("postgres.lock")
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            owner = os.read(handle, 32).decode()
-            os.close(handle)
+            self._lock.take()
+        except LockedError as error:
             raise EmbeddedError(
-                f"The database in {self.home} is already run by process {owner}. Stop that first."
-            ) from None
-        os.truncate(handle, 0)
-        os.write(handle, str(os.getpid()).encode())
-        self._lock = handle
+                f"The database in {self.home} is already run by process {error.holder}. Stop that first, "
+                f"or set ASSAY_DATA to another folder."
+            ) from error
 
     def _initialize(self) -> None:
         """Beside its place, then renamed: a data folder is whole or absent."""
