@@ -1,0 +1,74 @@
+"""A box's working folder as a tar of folders and regular files, and nothing else. Tars are made and read on the host."""
+
+import io
+import tarfile
+from dataclasses import dataclass
+
+from sandbox_worker.sandbox.base import BoxFileError
+from sandbox_worker.sandbox.channel import Reply
+
+_FIELDS = 4
+
+
+@dataclass(frozen=True)
+class Entry:
+    name: str
+    """Relative to the working folder."""
+    mode: int
+    data: bytes
+    is_folder: bool = False
+
+    @property
+    def fields(self) -> tuple[str, str, str, str]:
+        """As the supervisor takes them."""
+        return ("d" if self.is_folder else "f", str(self.mode), str(len(self.data)), self.name)
+
+
+def pack(reply: Reply) -> bytes:
+    """From the supervisor's answer: ok, then kind, mode, size and name of each entry, the data in that order.
+
+    Raises BoxFileError where the answer does not add up.
+    """
+    fields, offset = reply.fields[1:], 0
+    target = io.BytesIO()
+    with tarfile.open(fileobj=target, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for start in range(0, len(fields), _FIELDS):
+            kind, mode, size, name = fields[start : start + _FIELDS]
+            info = tarfile.TarInfo(name)
+            info.mode = int(mode) & 0o777
+            info.type = tarfile.DIRTYPE if kind == "d" else tarfile.REGTYPE
+            info.size = int(size)
+            tar.addfile(info, io.BytesIO(reply.data[offset : offset + info.size]))
+            offset += info.size
+    if offset != len(reply.data):
+        raise BoxFileError("snapshot", "the files are not as long as they were said to be")
+    return target.getvalue()
+
+
+def unpack(content: bytes) -> list[Entry]:
+    """Raises BoxFileError for anything but folders and regular files below the working folder."""
+    try:
+        with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as tar:
+            return [entry(tar, member) for member in tar]
+    except (tarfile.TarError, UnicodeError, EOFError) as error:
+        raise BoxFileError("archive", f"no tar: {error}") from error
+
+
+def entry(tar: tarfile.TarFile, member: tarfile.TarInfo) -> Entry:
+    name = checked(member.name)
+    if member.isdir():
+        return Entry(name, member.mode & 0o777, b"", is_folder=True)
+    if not member.isreg() or member.issparse():
+        raise BoxFileError(member.name, "neither a folder nor a regular file")
+    source = tar.extractfile(member)
+    data = source.read() if source else b""
+    if len(data) != member.size:
+        raise BoxFileError(member.name, "cut short")
+    return Entry(name, member.mode & 0o777, data)
+
+
+def checked(name: str) -> str:
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    if name.startswith("/") or ".." in parts or "\0" in name or not parts:
+        raise BoxFileError(name, "no name below the working folder")
+    return "/".join(parts)

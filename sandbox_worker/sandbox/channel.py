@@ -1,0 +1,107 @@
+"""The host's end of the socket to a box's supervisor: one request at a time, every wait bounded.
+
+What comes back is checked against what was asked, for the box may be hostile.
+"""
+
+import os
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sandbox_worker.sandbox import frames
+from sandbox_worker.sandbox.base import SandboxError
+
+_CREDENTIALS = struct.Struct("3i")
+
+
+class ChannelClosedError(SandboxError):
+    """The supervisor is gone, or speaks nonsense."""
+
+
+class ChannelTimeoutError(SandboxError):
+    """The supervisor did not answer in time."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    fields: list[str]
+    data: bytes
+
+
+class Channel:
+    """Takes over the socket."""
+
+    def __init__(self, ours: socket.socket) -> None:
+        self._socket = ours
+
+    @staticmethod
+    def pair() -> tuple[socket.socket, socket.socket]:
+        """Ours and the supervisor's. Ours is told the pid of who writes to it."""
+        ours, theirs = socket.socketpair()
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        return ours, theirs
+
+    def await_ready(self, seconds: float) -> int:
+        """The supervisor's pid as this host sees it. Raises ChannelClosedError, ChannelTimeoutError."""
+        expected = frames.frame(frames.HEADER, frames.encode(["ready"]))
+        self._socket.settimeout(seconds)
+        try:
+            said, ancillary, _, _ = self._socket.recvmsg(len(expected), socket.CMSG_SPACE(_CREDENTIALS.size))
+        except TimeoutError as error:
+            raise ChannelTimeoutError("The supervisor did not get ready.") from error
+        if said != expected or not ancillary:
+            raise ChannelClosedError("The supervisor did not get ready.")
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 0)
+        pid, _, _ = _CREDENTIALS.unpack(ancillary[0][2])
+        return int(pid)
+
+    def ask(self, fields: list[str], pieces: Iterator[bytes], *, seconds: float, most: int) -> Reply:
+        """Raises ChannelClosedError, ChannelTimeoutError; after either the channel is of no more use."""
+        deadline = time.monotonic() + seconds
+        try:
+            for frame in frames.request(fields, pieces):
+                self._wait_until(deadline)
+                self._socket.sendall(frame)
+            return self._reply(deadline, most)
+        except TimeoutError as error:
+            raise ChannelTimeoutError("The supervisor does not answer.") from error
+        except OSError as error:
+            raise ChannelClosedError(f"The supervisor is gone: {os.strerror(error.errno or 0)}.") from error
+
+    def hang_up(self) -> None:
+        """Wake whoever waits here. The descriptor stays, so that no other thread meets a reused number."""
+        try:
+            self._socket.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            return  # the other end was first
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _reply(self, deadline: float, most: int) -> Reply:
+        data = bytearray()
+        while True:
+            kind, size = frames.FRAME.unpack(self._exactly(frames.FRAME.size, deadline))
+            if kind == frames.HEADER and size <= frames.MAX_HEADER:
+                return Reply(frames.decode(self._exactly(size, deadline)), bytes(data))
+            if kind != frames.DATA or len(data) + size > most:
+                raise ChannelClosedError("The supervisor sent more than was asked for.")
+            data += self._exactly(size, deadline)
+
+    def _exactly(self, size: int, deadline: float) -> bytes:
+        parts = bytearray()
+        while len(parts) < size:
+            self._wait_until(deadline)
+            part = self._socket.recv(size - len(parts))
+            if not part:
+                raise ChannelClosedError("The supervisor is gone.")
+            parts += part
+        return bytes(parts)
+
+    def _wait_until(self, deadline: float) -> None:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._socket.settimeout(left)

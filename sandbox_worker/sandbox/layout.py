@@ -1,0 +1,111 @@
+"""What a box looks like from inside: the words that tell bubblewrap so."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandbox_worker.sandbox.base import BoxSpec, BoxStartError
+
+UID = 1000
+PYTHON = "/usr/bin/python3"
+SCRATCH = ("/tmp", "/logs", "/tests", "/solution")
+"""Each as large as the working folder."""
+LOGS = ("/logs/verifier", "/logs/agent", "/logs/artifacts")
+_SHARED_MEMORY_BYTES = 8 * 2**20
+_SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+_TAKEN = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/proc", "/dev", "/sys")
+
+ETC = {
+    "/etc/passwd": "root:x:0:0:root:/:/usr/sbin/nologin\nagent:x:1000:1000:agent:{home}:/bin/bash\n"
+    "nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
+    "/etc/group": "root:x:0:\nagent:x:1000:\nnogroup:x:65534:\n",
+    "/etc/hosts": "127.0.0.1 localhost box\n::1 localhost\n",
+    "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+}
+_HOST_ETC = ("/etc/ld.so.cache", "/etc/alternatives")
+
+
+@dataclass(frozen=True)
+class Inherited:
+    """Descriptors that bubblewrap and the supervisor find open."""
+
+    channel: int
+    source: int
+    seccomp: int
+    etc: dict[str, int]
+
+    def all(self) -> tuple[int, ...]:
+        return (self.channel, self.source, self.seccomp, *self.etc.values())
+
+
+def arguments(spec: BoxSpec, inherited: Inherited) -> list[str]:
+    """Raises BoxStartError for a working folder that no box can have."""
+    return [
+        *isolation(),
+        *system_folders(),
+        *own_folders(spec, inherited),
+        *("--seccomp", str(inherited.seccomp)),
+        *("--remount-ro", "/dev", "--remount-ro", "/"),  # else both are writable and without a limit
+        *("--chdir", spec.workdir, "--", *supervisor(inherited)),
+    ]
+
+
+def isolation() -> list[str]:
+    return [
+        *("--unshare-all", "--unshare-user", "--disable-userns", "--uid", str(UID), "--gid", str(UID)),
+        *("--new-session", "--die-with-parent", "--as-pid-1", "--cap-drop", "ALL"),
+        *("--clearenv", "--setenv", "LANG", "C.UTF-8", "--hostname", "box"),
+    ]
+
+
+def system_folders() -> list[str]:
+    words = ["--ro-bind", "/usr", "/usr"]
+    for name in _SYSTEM:
+        path = Path("/", name)
+        if path.is_symlink():
+            words += ("--symlink", os.readlink(path), str(path))
+        elif path.is_dir():
+            words += ("--ro-bind", str(path), str(path))
+    for name in _HOST_ETC:
+        words += ("--ro-bind-try", name, name)
+    return [*words, "--proc", "/proc", "--dev", "/dev", *tmpfs("/dev/shm", _SHARED_MEMORY_BYTES, mode="1777")]
+
+
+def own_folders(spec: BoxSpec, inherited: Inherited) -> list[str]:
+    check_workdir(spec.workdir)
+    size = spec.limits.disk_bytes
+    words = tmpfs("/tmp", size, mode="1777")
+    for path in SCRATCH[1:]:
+        words += tmpfs(path, size)
+    for path in LOGS:
+        words += ("--dir", path)
+    if spec.workdir not in SCRATCH:
+        words += tmpfs(spec.workdir, size)
+    for path, fd in inherited.etc.items():
+        words += ("--perms", "0444", "--ro-bind-data", str(fd), path)
+    return words
+
+
+def tmpfs(path: str, size: int, *, mode: str = "0755") -> list[str]:
+    return ["--perms", mode, "--size", str(size), "--tmpfs", path]
+
+
+def check_workdir(path: str) -> None:
+    plain = os.path.normpath(path)
+    if (
+        path != plain
+        or not path.startswith("/")
+        or path == "/"
+        or f"{path}/".startswith(tuple(f"{t}/" for t in _TAKEN))
+    ):
+        raise BoxStartError(f"{path} cannot be the working folder of a box.")
+
+
+def supervisor(inherited: Inherited) -> list[str]:
+    """Its code comes through a descriptor: the box's uid may not be able to read the folder of this package."""
+    load = f"import marshal,os;exec(marshal.loads(os.pread({inherited.source},1<<20,0)))"
+    return [PYTHON, "-I", "-S", "-c", load, str(inherited.channel)]
+
+
+def etc_text(path: str, workdir: str) -> bytes:
+    return ETC[path].format(home=workdir).encode()
