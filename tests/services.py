@@ -30,7 +30,7 @@ def make_data_folder() -> Path:
 def remove_data_folder(data: Path) -> None:
     postgres = data / "postgres"
     if postgres.is_symlink():
-        shutil.rmtree(Path(os.readlink(postgres)).parent, ignore_errors=True)
+        shutil.rmtree(postgres.readlink().parent, ignore_errors=True)
     shutil.rmtree(run_folder(data), ignore_errors=True)
     shutil.rmtree(data, ignore_errors=True)
 

@@ -4,6 +4,7 @@ Whoever runs it holds a lock beside its data folder, so nothing that still uses 
 """
 
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -111,7 +112,8 @@ class Postgres:
     def _initialize(self) -> None:
         """Beside its place, then renamed: a data folder is whole or absent."""
         beside = self.home.with_name("postgres.new")
-        self._as_account(["rm", "-rf", str(beside)])
+        if beside.exists():
+            shutil.rmtree(beside)
         beside.mkdir(mode=0o700)
         self.account.own(beside)
         locale = ["--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]

@@ -24,7 +24,7 @@ def find_home(data: Path, account: Account) -> Path:
     """Where the data is, or is to be. The link is the only record of a place outside ASSAY_DATA."""
     inside = data / "postgres"
     if inside.is_symlink():
-        home = Path(os.readlink(inside))
+        home = inside.readlink()
         home.parent.mkdir(parents=True, exist_ok=True)
     elif inside.exists() or account.can_reach(data):
         home = inside
@@ -48,22 +48,28 @@ def _make_outside(data: Path) -> Path:
 
 
 def find_binaries(account: Account) -> Path:
-    spec = importlib.util.find_spec(WHEEL)
-    if spec is None or spec.origin is None:
-        raise EmbeddedError(f"The package {WHEEL} is missing: run `make install`, or set ASSAY_DATABASE_URL.")
-    package = Path(spec.origin).parent
+    package = find_package()
     inside = package / VERSION / "bin"
     if account.can_reach(inside / "postgres"):
         return inside
-    return _copy_outside(package.parent) / WHEEL / VERSION / "bin"
+    return copy_programs(package.parent, SHARED) / WHEEL / VERSION / "bin"
 
 
-def _copy_outside(packages: Path) -> Path:
-    place = SHARED / f"{WHEEL}-{importlib.metadata.version(WHEEL)}"
+def find_package() -> Path:
+    """Without importing it: it would set up a server of its own."""
+    spec = importlib.util.find_spec(WHEEL)
+    if spec is None or spec.origin is None:
+        raise EmbeddedError(f"The package {WHEEL} is missing: run `make install`, or set ASSAY_DATABASE_URL.")
+    return Path(spec.origin).parent
+
+
+def copy_programs(packages: Path, shared: Path) -> Path:
+    """Once for each release of the wheel; the copy is whole or absent."""
+    place = shared / f"{WHEEL}-{importlib.metadata.version(WHEEL)}"
     if place.exists():
         return place
-    SHARED.mkdir(mode=0o755, parents=True, exist_ok=True)
-    beside = Path(tempfile.mkdtemp(prefix=f".{place.name}-", dir=SHARED))
+    shared.mkdir(mode=0o755, parents=True, exist_ok=True)
+    beside = Path(tempfile.mkdtemp(prefix=f".{place.name}-", dir=shared))
     for part in (f"{WHEEL}/{VERSION}", f"{WHEEL}.libs"):  # the programs find their libraries by this relative place
         shutil.copytree(packages / part, beside / part, symlinks=True)
     for path in (beside, *beside.rglob("*")):
