@@ -6,26 +6,26 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
-from tests.services import Services, make_data_folder, remove_data_folder
+from tests.servers import Servers, make_data_folder, remove_data_folder
 
 REAL = ("browser", "sandbox", "process")
 """Markers whose tests must not silently go missing: the summary counts them."""
 
-SERVICES = pytest.StashKey[Services]()
+SERVERS = pytest.StashKey[Servers]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.stash[SERVICES] = Services(settings.ASSAY_DATA)
+    config.stash[SERVERS] = Servers(settings.ASSAY_DATA)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    config.stash[SERVICES].stop()
+    config.stash[SERVERS].stop()
 
 
 @pytest.fixture(scope="session")
 def broker(pytestconfig: pytest.Config) -> str:
     """The address of the session's Valkey, as ASSAY_BROKER_URL."""
-    pytestconfig.stash[SERVICES].start()
+    pytestconfig.stash[SERVERS].start()
     return str(settings.ASSAY_BROKER_URL)
 
 

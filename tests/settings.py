@@ -5,7 +5,7 @@ In the environment too, so that every process that a test starts sees the same o
 
 import os
 
-from tests.services import make_data_folder
+from tests.servers import make_data_folder
 
 os.environ["ASSAY_DATA"] = str(make_data_folder())
 for _name in ("ASSAY_DATABASE_URL", "ASSAY_BROKER_URL", "ASSAY_CHANNELS_URL", "ASSAY_STORE_URL"):

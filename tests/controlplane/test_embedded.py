@@ -18,7 +18,7 @@ from controlplane.embedded.postgres import THROWAWAY_SETTINGS, Postgres
 from controlplane.embedded.valkey import valkey_process
 from controlplane.supervisor import Supervisor
 from tests.controlplane.test_supervisor import is_alive, until
-from tests.services import remove_data_folder
+from tests.servers import remove_data_folder
 
 pytestmark = pytest.mark.process
 

@@ -35,7 +35,7 @@ def remove_data_folder(data: Path) -> None:
     shutil.rmtree(data, ignore_errors=True)
 
 
-class Services:
+class Servers:
     """Both servers of the session, started once, on demand."""
 
     def __init__(self, data: Path) -> None:
