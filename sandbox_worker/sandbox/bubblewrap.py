@@ -18,6 +18,7 @@ from sandbox_worker.sandbox.base import (
     BoxStartError,
     Completed,
     End,
+    MissingFileError,
     SandboxError,
     Usage,
 )
@@ -147,6 +148,8 @@ class BubblewrapBox(Box):
         except (ChannelClosedError, ChannelTimeoutError) as error:
             self.kill()
             raise BoxDeadError(str(error)) from error
+        if reply.fields[0] == "missing":
+            raise MissingFileError(path, reply.fields[-1])
         if reply.fields[0] != "ok":
             raise BoxFileError(path, reply.fields[-1])
         return reply

@@ -446,6 +446,9 @@ def serve(channel: Channel) -> None:
         except RefusedError as error:
             channel.drop_data()
             channel.reply("refused", str(error))
+        except FileNotFoundError:
+            channel.drop_data()
+            channel.reply("missing", "there is no such file")
         except OSError as error:
             channel.drop_data()
             channel.reply("refused", error.strerror or str(error))
