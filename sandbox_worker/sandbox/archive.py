@@ -1,4 +1,4 @@
-"""A box's working folder as a tar of folders and regular files, and nothing else. Tars are made and read on the host."""
+"""A box's working folder as a tar of folders and regular files only. Tars are made and read on the host."""
 
 import io
 import tarfile

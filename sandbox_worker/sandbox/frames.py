@@ -1,27 +1,16 @@
 """The frames between a worker and the supervisor in a box: a kind, a length, a payload.
 
 A request is a header, any data, a finish; a reply is any data, then a header. A header is a list of fields without
-NUL: nothing in it has to be parsed that the box could have made hard to parse.
+NUL: nothing in it has to be parsed that the box could have made hard to parse. Both ends use this module.
 """
 
 import os
 import struct
-from collections.abc import Iterator
 
 HEADER, DATA, FINISH = b"H", b"D", b"E"
 FRAME = struct.Struct(">cI")
 CHUNK = 1 << 18
 MAX_HEADER = 16 * 2**20
-
-
-def request(fields: list[str], pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Frames to send, one after the other."""
-    yield frame(HEADER, encode(fields))
-    for piece in pieces:
-        view = memoryview(piece)
-        for start in range(0, len(view), CHUNK):
-            yield frame(DATA, view[start : start + CHUNK])
-    yield frame(FINISH, b"")
 
 
 def frame(kind: bytes, payload: bytes | memoryview) -> bytes:

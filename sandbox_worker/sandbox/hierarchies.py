@@ -21,7 +21,7 @@ def find_v1() -> CgroupTree | None:
     for controller, mount in v1_mounts().items():
         if top := first_writable(mount, mount / own.get(controller, "").lstrip("/")):
             by_controller[controller] = top
-    return CgroupTree(1, by_controller) if NEEDED <= set(by_controller) else None
+    return CgroupTree(1, by_controller) if NEEDED.issubset(by_controller) else None
 
 
 def find_v2() -> CgroupTree | None:
@@ -49,9 +49,9 @@ def can_delegate(folder: Path) -> bool:
     Version 2 gives no limits below a group that holds processes itself.
     """
     try:
-        if not set(read(folder / "cgroup.controllers").split()) >= NEEDED:
+        if not NEEDED.issubset(read(folder / "cgroup.controllers").split()):
             return False
-        if NEEDED <= set(read(folder / "cgroup.subtree_control").split()):
+        if NEEDED.issubset(read(folder / "cgroup.subtree_control").split()):
             return True
         if (folder / "cgroup.type").exists() and pids_in(folder):
             make_room(folder)
@@ -71,7 +71,7 @@ def make_room(folder: Path) -> None:
 
 
 def v1_mounts() -> dict[str, Path]:
-    found = {}
+    found: dict[str, Path] = {}
     for kind, mount, options in cgroup_mounts():
         if kind == "cgroup":
             found |= {name: mount for name in CONTROLLERS if name in options}
@@ -95,8 +95,8 @@ def cgroup_mounts() -> list[tuple[str, Path, list[str]]]:
 
 def own_groups() -> dict[str, str]:
     """This process's group by controller; version 2 under the empty name."""
-    found = {}
+    found: dict[str, str] = {}
     for line in read(Path("/proc/self/cgroup")).splitlines():
         _, names, group = line.split(":", 2)
-        found |= {name: group for name in names.split(",")}
+        found |= dict.fromkeys(names.split(","), group)
     return found

@@ -1,6 +1,7 @@
-"""How a box is started: what it inherits, and the words that join its control group, drop the uid and run bubblewrap."""
+"""How a box is started: what it inherits, and the words that join its group, drop the uid and run bubblewrap."""
 
 import fcntl
+import marshal
 import os
 import shlex
 import subprocess
@@ -14,10 +15,15 @@ from sandbox_worker.sandbox.cgroups import Cgroup
 from sandbox_worker.sandbox.starter import Launch
 
 SETPRIV = "/usr/bin/setpriv"
-_SUPERVISOR = Path(__file__).with_name("supervisor.py")
-_COMPILE = (
-    "import marshal,sys;sys.stdout.buffer.write(marshal.dumps(compile(sys.stdin.buffer.read(),'supervisor','exec')))"
+_PACKAGE = "sandbox_worker.sandbox"
+SUPERVISOR = tuple(
+    f"{_PACKAGE}.{name}"
+    for name in ("frames", "supervisor.wire", "supervisor.files", "supervisor.command", "supervisor.serve")
 )
+"""Modules of the supervisor, each after those that it imports; the last has main()."""
+_COMPILE = """import marshal, sys
+sources = marshal.load(sys.stdin.buffer)
+sys.stdout.buffer.write(marshal.dumps([(name, compile(text, name, "exec")) for name, text in sources]))"""
 
 
 def launch(
@@ -70,7 +76,7 @@ def compile_supervisor() -> bytes:
     try:
         done = subprocess.run(
             [layout.PYTHON, "-I", "-S", "-c", _COMPILE],
-            input=_SUPERVISOR.read_bytes(),
+            input=marshal.dumps([(name, source_of(name)) for name in SUPERVISOR], 2),
             capture_output=True,
             check=True,
         )
@@ -79,3 +85,9 @@ def compile_supervisor() -> bytes:
             f"{layout.PYTHON} does not run ({error})", "Install the system's Python 3 (Debian: apt install python3)."
         ) from error
     return done.stdout
+
+
+def source_of(module: str) -> bytes:
+    return (
+        Path(__file__).parent.joinpath(*module.removeprefix(f"{_PACKAGE}.").split(".")).with_suffix(".py").read_bytes()
+    )

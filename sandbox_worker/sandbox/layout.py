@@ -25,6 +25,13 @@ ETC = {
 _HOST_ETC = ("/etc/ld.so.cache", "/etc/alternatives")
 
 
+_LOAD = """import marshal, os, sys
+for name, code in marshal.loads(os.pread({fd}, 1 << 20, 0)):
+    module = sys.modules[name] = type(sys)(name)
+    exec(code, module.__dict__)
+module.main()"""
+
+
 @dataclass(frozen=True)
 class Inherited:
     """Descriptors that bubblewrap and the supervisor find open."""
@@ -63,7 +70,7 @@ def system_folders() -> list[str]:
     for name in _SYSTEM:
         path = Path("/", name)
         if path.is_symlink():
-            words += ("--symlink", os.readlink(path), str(path))
+            words += ("--symlink", str(path.readlink()), str(path))
         elif path.is_dir():
             words += ("--ro-bind", str(path), str(path))
     for name in _HOST_ETC:
@@ -103,8 +110,7 @@ def check_workdir(path: str) -> None:
 
 def supervisor(inherited: Inherited) -> list[str]:
     """Its code comes through a descriptor: the box's uid may not be able to read the folder of this package."""
-    load = f"import marshal,os;exec(marshal.loads(os.pread({inherited.source},1<<20,0)))"
-    return [PYTHON, "-I", "-S", "-c", load, str(inherited.channel)]
+    return [PYTHON, "-I", "-S", "-c", _LOAD.format(fd=inherited.source), str(inherited.channel)]
 
 
 def etc_text(path: str, workdir: str) -> bytes:

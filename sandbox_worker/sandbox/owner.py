@@ -37,7 +37,7 @@ class Owner:
 
 
 def own_namespace() -> int:
-    return os.stat("/proc/self/ns/pid").st_ino
+    return Path("/proc/self/ns/pid").stat().st_ino
 
 
 def started_at(pid: int) -> int | None:

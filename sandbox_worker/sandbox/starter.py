@@ -46,7 +46,7 @@ class Starter:
             launch, future = job
             try:
                 future.set_result(popen(launch))
-            except Exception as error:  # belongs to the caller, not to this thread
+            except Exception as error:  # noqa: BLE001 (it is the caller's, and this thread must live on)
                 future.set_exception(error)
 
 
