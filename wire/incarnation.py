@@ -25,6 +25,8 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
     incarnation: str
     kind: Literal["sandbox", "learner"]
     host: str
+    slot: str
+    """Name of this worker on its host: a newer incarnation in the same slot proves that the older one is dead."""
     pid: int
     started_at: float
     """Unix seconds."""
@@ -32,6 +34,8 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
     capacity: int
     """Rollouts (or learner steps) at once."""
     busy: int
+    holding: tuple[str, ...] = ()
+    """'<rollout id>:<fence>' of every attempt that it has accepted and not finished, or '<step id>:<fence>'."""
     isolation: str = ""
     """How the boxes are isolated, in words; empty for a learner."""
     weaker: str = ""
@@ -67,7 +71,7 @@ class Incarnation:
         status: Callable[[], dict[str, object]],
         on_orders: Callable[[Orders], None],
     ) -> None:
-        """send publishes one heartbeat; status gives capacity, busy, isolation, weaker, counters."""
+        """send publishes one heartbeat; status gives capacity, busy, holding, isolation, weaker, counters."""
         self.id = uuid.uuid4().hex
         self.kind = kind
         self.store = store
@@ -76,10 +80,15 @@ class Incarnation:
         self._status = status
         self._on_orders = on_orders
         self._stop = threading.Event()
+        self._beat_now = threading.Event()
         self._thread = threading.Thread(target=self._live, name="incarnation", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
+
+    def beat_soon(self) -> None:
+        """Work was accepted, finished or cancelled: tell within a second, not at the next beat."""
+        self._beat_now.set()
 
     def stop(self) -> None:
         """Say goodbye and stop beating. Safe to call twice."""
@@ -91,7 +100,8 @@ class Incarnation:
         next_beat = 0.0
         seen = Orders()
         while not self._stop.is_set():
-            if time.monotonic() >= next_beat:
+            if time.monotonic() >= next_beat or self._beat_now.is_set():
+                self._beat_now.clear()
                 self._beat(leaving=False)
                 next_beat = time.monotonic() + HEARTBEAT_SECONDS
             orders = self._read_orders(seen)
@@ -106,6 +116,7 @@ class Incarnation:
                 "incarnation": self.id,
                 "kind": self.kind,
                 "host": socket.gethostname(),
+                "slot": os.environ.get("ASSAY_WORKER_SLOT", "0"),
                 "pid": os.getpid(),
                 "started_at": self.started_at,
                 "sent_at": time.time(),

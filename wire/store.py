@@ -52,6 +52,10 @@ class Store(ABC):
         """A local folder that holds all objects below prefix: the store's own, or a copy in cache."""
 
     @abstractmethod
+    def size(self, prefix: str) -> int:
+        """Bytes of all objects below a prefix."""
+
+    @abstractmethod
     def delete(self, prefix: str) -> None:
         """Delete one object or all below a prefix; nothing there is no error."""
 
@@ -144,6 +148,9 @@ class FolderStore(Store):
             raise MissingObjectError(prefix)
         return folder
 
+    def size(self, prefix: str) -> int:
+        return sum(self._path(key).stat().st_size for key in self.list(prefix))
+
     def delete(self, prefix: str) -> None:
         target = self._path(prefix.rstrip("/"))
         if target.is_dir():
@@ -199,6 +206,9 @@ class BucketStore(Store):
                 self.fs.get_file(self._path(key), str(beside))
                 os.replace(beside, target)
         return cache / prefix.rstrip("/")
+
+    def size(self, prefix: str) -> int:
+        return sum(int(self.fs.size(self._path(key))) for key in self.list(prefix))
 
     def delete(self, prefix: str) -> None:
         for key in list(self.list(prefix)):

@@ -1,0 +1,1 @@
+"""What wants a person's look: raised once, cleared when it is over."""

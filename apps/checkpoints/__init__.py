@@ -1,0 +1,1 @@
+"""The published weights of policy versions: adopted, served, kept or retired."""

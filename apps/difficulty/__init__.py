@@ -1,0 +1,1 @@
+"""How hard each task is for the policy as it is now."""

@@ -1,0 +1,1 @@
+"""Learner steps: a batch goes to the learner, a policy version comes back."""

@@ -62,5 +62,5 @@ def entries(names: list[str]) -> str:
 
 
 def returns(path: str, function: str, cases: dict[tuple[int, int], int]) -> str:
-    expected = str([repr(value) for value in cases.values()])
-    return f"check {quote(f'{function} is right')} returns {quote(path)} {function} {quote(str(list(cases)))} {quote(expected)}"
+    arguments, expected = quote(str(list(cases))), quote(str([repr(value) for value in cases.values()]))
+    return f"check {quote(f'{function} is right')} returns {quote(path)} {function} {arguments} {expected}"

@@ -1,4 +1,4 @@
-"""The trained families that one command solves. Reference commands are short: a small model learns them from four traces."""
+"""The trained families that one command solves, each short: a small model learns it from four traces."""
 
 from random import Random
 

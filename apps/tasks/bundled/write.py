@@ -1,6 +1,7 @@
 """Writes bundled instances into a folder, for a person to look at: python -m apps.tasks.bundled.write FOLDER."""
 
 import argparse
+import sys
 from pathlib import Path
 
 from apps.tasks.bundled.families import FAMILIES, write_instance
@@ -20,7 +21,7 @@ def main() -> None:
         for seed in asked.seeds:
             folder = asked.folder / f"{family}-{seed}"
             write_instance(family, seed, folder)
-            print(folder)
+            sys.stdout.write(f"{folder}\n")
 
 
 if __name__ == "__main__":

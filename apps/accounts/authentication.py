@@ -1,0 +1,23 @@
+"""Token authentication of the REST API: 'Authorization: Bearer assay_<id>.<secret>'."""
+
+from django.utils import timezone
+from rest_framework.authentication import BaseAuthentication, get_authorization_header
+from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.request import Request
+
+from apps.accounts.models import ApiToken, User
+
+
+class TokenAuthentication(BaseAuthentication):
+    def authenticate(self, request: Request) -> tuple[User, ApiToken] | None:
+        scheme, _, text = get_authorization_header(request).decode("latin-1").partition(" ")
+        if scheme.lower() != "bearer":
+            return None
+        token = ApiToken.find(text.strip(), timezone.now())
+        if token is None:
+            raise AuthenticationFailed("The API token is unknown, revoked or expired. Make a new one on your account page.")
+        token.touch(timezone.now())
+        return token.user, token
+
+    def authenticate_header(self, request: Request) -> str:
+        return "Bearer"

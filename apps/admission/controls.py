@@ -1,0 +1,89 @@
+"""The controls of a task: played as a run of scripts, decided by what the grades said, evidence kept."""
+
+from datetime import datetime
+
+from django.db.models import Max
+
+from apps.accounts.models import Project, User
+from apps.rollouts import states as rollout_states
+from apps.rollouts.models import Group, Rollout
+from apps.rollouts.plan import plan_groups
+from apps.runs.config import RunConfig
+from apps.runs.launch import launch_run
+from apps.runs.models import Run
+from apps.tasks import states
+from apps.tasks.models import TaskSet, TaskVersion
+from apps.trajectories.models import Grade
+
+CONTROLS = ("reference", "nothing")
+
+
+def start_controls(project: Project, user: User | None, task_set: TaskSet) -> Run:
+    """A run that plays the controls of every task of the set that is not proven yet."""
+    return launch_run(
+        project,
+        user,
+        f"controls of {task_set}",
+        task_set,
+        None,
+        RunConfig(grpo_steps=0, concurrency=256),
+        kind="admission",
+    )
+
+
+def plan_controls(run: Run) -> int:
+    """Groups for every linted task of the set, once; the number of tasks under way."""
+    waiting = TaskVersion.objects.in_state(states.LINTED).filter(entries__task_set=run.task_set).order_by("id")
+    tasks = list(waiting)
+    for script in CONTROLS:
+        plan_groups(run, tasks, purpose="control", size=1, script=script)
+    for task in tasks:
+        task.move(states.CONTROLS, reason=f"run {run.pk}")
+    return len(tasks)
+
+
+def decide(run: Run, *, now: datetime) -> int:
+    """Admit or reject the tasks whose controls have ended; the number decided."""
+    decided = 0
+    for task in TaskVersion.objects.in_state(states.CONTROLS).filter(groups__run=run).distinct().order_by("id"):
+        rollouts = Rollout.objects.of(run).filter(group__task_version=task)
+        if rollouts.exclude(state__in=rollout_states.DONE).exists():
+            continue
+        evidence = {script: _control(run, task, script) for script in CONTROLS}
+        task.note_evidence(run=run.pk, decided_at=now.isoformat(), **evidence)
+        problem = _problem(evidence)
+        if problem:
+            task.move(states.REJECTED, reason=problem, evidence=evidence)
+        else:
+            task.move(states.ADMITTED, evidence=evidence)
+        decided += 1
+    return decided
+
+
+def undecided(run: Run) -> int:
+    """Tasks of the set whose controls are still to come."""
+    return TaskVersion.objects.in_state(states.LINTED, states.CONTROLS).filter(entries__task_set=run.task_set).count()
+
+
+def _control(run: Run, task: TaskVersion, script: str) -> dict[str, object]:
+    group = Group.objects.of(run).filter(task_version=task, script=script).aggregate(id=Max("id"))["id"]
+    rollout = Rollout.objects.filter(group_id=group).first()
+    if rollout is None:
+        return {"verdict": "none", "rollout": None, "error": "not played"}
+    grade = Grade.objects.filter(trajectory__rollout=rollout, trajectory__counts=True).first()
+    if grade is None:
+        return {"verdict": "none", "rollout": rollout.pk, "error": rollout.parked_reason}
+    return {"verdict": grade.verdict, "score": grade.score, "rollout": rollout.pk, "error": ""}
+
+
+def _problem(evidence: dict[str, dict[str, object]]) -> str:
+    reference, nothing = evidence["reference"], evidence["nothing"]
+    if reference["verdict"] == "none":
+        return f"The solution could not be graded: {reference['error']}"
+    if nothing["verdict"] == "none":
+        return f"Doing nothing could not be graded: {nothing['error']}"
+    if reference["verdict"] != "solved":
+        return f"The solution does not pass the tests (score {reference['score']}). Mend solution/ or tests/."
+    if nothing["verdict"] == "solved":
+        return "Doing nothing passes the tests. They must fail before the task is solved."
+    return ""

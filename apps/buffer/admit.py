@@ -1,0 +1,79 @@
+"""Whole groups in, the rest out, each with its reason."""
+
+from datetime import datetime
+
+from django.db import connection
+from django.db.models import Count, Q
+
+from apps.buffer import states
+from apps.buffer.models import Sample
+from apps.rollouts import states as rollout_states
+from apps.rollouts.models import Group
+from apps.rollouts.plan import refill
+from apps.runs.models import Run
+
+MOST_REFILLS = 2
+
+# Every recorded attempt of a training try enters once: with a verdict it waits, an infra failure is out at once.
+_ENTER = """
+INSERT INTO buffer_sample (trajectory_id, run_id, group_id, state, reason, tokens, oldest_version)
+SELECT t.attempt_id, t.run_id, r.group_id,
+       CASE WHEN t.counts THEN 'buffered' ELSE 'discarded' END, CASE WHEN t.counts THEN '' ELSE 'infra' END,
+       t.sampled_tokens, t.oldest_version
+FROM trajectories_trajectory t
+JOIN rollouts_rollout r ON r.id = t.rollout_id
+JOIN rollouts_group g ON g.id = r.group_id AND g.purpose = 'train'
+LEFT JOIN buffer_sample s ON s.trajectory_id = t.attempt_id
+WHERE t.run_id = %s AND s.trajectory_id IS NULL
+ON CONFLICT DO NOTHING
+"""
+
+
+def admit_groups(run: Run, *, live_versions: set[int], now: datetime) -> int:
+    """Take what became whole; the number of groups admitted.
+
+    live_versions: those of the run's live branch; tries of any other are out."""
+    with connection.cursor() as cursor:
+        cursor.execute(_ENTER, [run.pk])
+    admitted = 0
+    for group in _finished_groups(run):
+        if _off_branch(group, live_versions):
+            discard_group(group, states.REWOUND)
+        elif group.recorded < group.size:  # type: ignore[attr-defined]  # annotated below
+            _mend(group, lost=group.size - group.recorded)  # type: ignore[attr-defined]
+        elif group.rewarded == group.size:  # type: ignore[attr-defined]
+            admitted += int(group.move(rollout_states.COMPLETE) and group.move(rollout_states.GROUP_ADMITTED))
+    return admitted
+
+
+def discard_group(group: Group, reason: str) -> None:
+    """Out with the group and with all of it that still waits."""
+    if group.drop(reason):
+        Sample.objects.filter(group=group).buffered().discard(reason)
+
+
+def _finished_groups(run: Run) -> list[Group]:
+    """Open training groups with no try left to wait for."""
+    recorded = Q(rollouts__state=rollout_states.RECORDED)
+    rewarded = Q(rollouts__trajectories__rewards__formula=run.formula)
+    rows = Group.objects.of(run).filter(purpose="train", state=rollout_states.OPEN)
+    counted = rows.annotate(
+        recorded=Count("rollouts", filter=recorded, distinct=True),
+        rewarded=Count("rollouts__trajectories__rewards", filter=rewarded, distinct=True),
+        waiting=Count("rollouts", filter=~Q(rollouts__state__in=rollout_states.DONE), distinct=True),
+    )
+    return list(counted.filter(waiting=0).order_by("id"))
+
+
+def _off_branch(group: Group, live_versions: set[int]) -> bool:
+    versions = set(Sample.objects.filter(group=group).buffered().values_list("oldest_version", flat=True))
+    return bool(versions - live_versions)
+
+
+def _mend(group: Group, *, lost: int) -> None:
+    """A lost sibling is refilled alone; a group that loses too many is dropped whole."""
+    if group.refills + lost > MOST_REFILLS:
+        discard_group(group, states.INCOMPLETE)
+        return
+    for _ in range(lost):
+        refill(group)

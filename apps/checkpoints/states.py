@@ -1,0 +1,12 @@
+"""States of a checkpoint."""
+
+WRITTEN, PUBLISHING, LIVE, RETIRED, BROKEN = "written", "publishing", "live", "retired", "broken"
+
+EDGES = {
+    WRITTEN: frozenset({PUBLISHING, RETIRED, BROKEN}),
+    PUBLISHING: frozenset({LIVE, WRITTEN, BROKEN}),
+    LIVE: frozenset({WRITTEN, RETIRED, BROKEN}),
+    RETIRED: frozenset[str](),
+    BROKEN: frozenset[str](),
+}
+STATES = frozenset(EDGES)

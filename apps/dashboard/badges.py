@@ -1,0 +1,89 @@
+"""How each state looks: icon, word and tone. Unsolved is red (the agent), broken is violet (we), apart everywhere."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Badge:
+    word: str
+    tone: str
+    icon: str
+
+
+RUNS = {
+    "draft": Badge("Draft", "idle", "minus"),
+    "queued": Badge("Queued", "idle", "clock"),
+    "running": Badge("Running", "live", "running"),
+    "paused": Badge("Paused", "warn", "pause"),
+    "draining": Badge("Draining", "live", "clock"),
+    "finished": Badge("Finished", "ok", "check-circle"),
+    "failed": Badge("Broken", "broken", "broken"),
+    "cancelling": Badge("Cancelling", "idle", "clock"),
+    "cancelled": Badge("Cancelled", "idle", "stop"),
+}
+VERDICTS = {
+    "solved": Badge("Solved", "ok", "check-circle"),
+    "unsolved": Badge("Unsolved", "fail", "x-circle"),
+    "none": Badge("No verdict", "broken", "broken"),
+}
+ENDINGS = {
+    "submitted": Badge("Submitted", "idle", "check"),
+    "gave_up": Badge("Gave up", "idle", "minus"),
+    "limit": Badge("Limit", "idle", "clock"),
+    "stopped_early": Badge("Stopped early", "warn", "stop"),
+    "infra": Badge("Broken", "broken", "broken"),
+}
+ROLLOUTS = {
+    "planned": Badge("Planned", "idle", "clock"),
+    "queued": Badge("Queued", "idle", "clock"),
+    "active": Badge("Running", "live", "running"),
+    "recorded": Badge("Recorded", "ok", "check"),
+    "parked": Badge("Parked", "broken", "broken"),
+    "cancelled": Badge("Cancelled", "idle", "stop"),
+}
+ATTEMPTS = {
+    "active": Badge("Running", "live", "running"),
+    "recorded": Badge("Recorded", "ok", "check"),
+    "lost": Badge("Lost", "broken", "broken"),
+    "cancelled": Badge("Cancelled", "idle", "stop"),
+}
+TASKS = {
+    "imported": Badge("Imported", "idle", "download"),
+    "linted": Badge("Linted", "idle", "check"),
+    "built": Badge("Built", "idle", "box"),
+    "controls": Badge("Controls running", "live", "running"),
+    "stability": Badge("Stability running", "live", "running"),
+    "red-teamed": Badge("Red-teamed", "live", "lock"),
+    "admitted": Badge("Admitted", "ok", "check-circle"),
+    "quarantined": Badge("Quarantined", "warn", "alert"),
+    "rejected": Badge("Rejected", "fail", "x-circle"),
+    "retired": Badge("Retired", "idle", "stop"),
+}
+EVALUATIONS = {
+    "planned": Badge("Planned", "idle", "clock"),
+    "running": Badge("Running", "live", "running"),
+    "finished": Badge("Finished", "ok", "check-circle"),
+    "superseded": Badge("Superseded", "idle", "minus"),
+    "cancelled": Badge("Cancelled", "idle", "stop"),
+}
+WORKERS = {
+    "alive": Badge("Up", "ok", "check-circle"),
+    "suspect": Badge("Late", "warn", "alert"),
+    "gone": Badge("Gone", "idle", "stop"),
+}
+POLICIES = {
+    "importing": Badge("Importing", "live", "running"),
+    "ready": Badge("Ready", "ok", "check-circle"),
+    "damaged": Badge("Damaged", "broken", "broken"),
+}
+SEVERITIES = {
+    "info": Badge("Note", "idle", "info"),
+    "warning": Badge("Warning", "warn", "alert"),
+    "error": Badge("Error", "broken", "broken"),
+    "critical": Badge("Critical", "broken", "broken"),
+}
+
+
+def badge(table: dict[str, Badge], state: str) -> Badge:
+    """A state that has no look of its own still shows its word."""
+    return table.get(state) or Badge(state.replace("_", " ").capitalize(), "idle", "info")

@@ -1,0 +1,29 @@
+"""Says so, plainly, when the database does not answer, instead of a page about our own error."""
+
+import logging
+from collections.abc import Callable
+
+from django.db import InterfaceError, OperationalError
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+log = logging.getLogger(__name__)
+RETRY_SECONDS = "5"
+
+
+class DatabaseOutageMiddleware:
+    """Turns a lost database into a 503 that may be asked again soon. Stands first, before sessions are read."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self.get_response(request)
+
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
+        if not isinstance(error, (OperationalError, InterfaceError)):
+            return None
+        log.error("database does not answer", exc_info=error)
+        response = render(request, "503.html", status=503)
+        response["Retry-After"] = RETRY_SECONDS
+        return response

@@ -1,0 +1,107 @@
+"""Workers, policy endpoints and breakers, as the fleet page shows them."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from apps.dashboard.badges import WORKERS, Badge, badge
+from apps.fleet.models import Breaker, Endpoint, Worker
+from apps.rollouts.models import Rollout
+from apps.rollouts.states import PLANNED
+
+GONE_SHOWN = timedelta(hours=24)
+MOST_GONE = 20
+
+
+@dataclass(frozen=True)
+class WorkerRow:
+    worker: Worker
+    badge: Badge
+    state: str
+    share: float
+    boxes_started: float | None
+    box_failures: float | None
+
+    @property
+    def failure_share(self) -> float | None:
+        return self.box_failures / self.boxes_started if self.boxes_started and self.box_failures is not None else None
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Workers of one kind together."""
+
+    name: str
+    busy: int
+    capacity: int
+    waiting: int | None
+    boxes_started: float
+    box_failures: float
+
+    @property
+    def share(self) -> float:
+        return self.busy / self.capacity if self.capacity else 0.0
+
+    @property
+    def failure_share(self) -> float | None:
+        return self.box_failures / self.boxes_started if self.boxes_started else None
+
+
+@dataclass(frozen=True)
+class Fleet:
+    present: list[WorkerRow]
+    gone: list[WorkerRow]
+    pools: list[Pool]
+    endpoints: list[Endpoint]
+    breakers: list[Breaker]
+    closed_breakers: int
+
+    @property
+    def answering(self) -> int:
+        return sum(row.state == "alive" for row in self.present)
+
+
+def fleet(now: datetime) -> Fleet:
+    present = [_row(worker, now) for worker in Worker.objects.present().order_by("kind", "host", "started_at", "id")]
+    gone = Worker.objects.filter(gone_at__gt=now - GONE_SHOWN).order_by("-gone_at", "-id")[:MOST_GONE]
+    open_breakers = list(Breaker.objects.open_at(now).order_by("kind", "key"))
+    return Fleet(
+        present=present,
+        gone=[_row(worker, now) for worker in gone],
+        pools=_pools(present),
+        endpoints=list(Endpoint.objects.order_by("name")),
+        breakers=open_breakers,
+        closed_breakers=Breaker.objects.count() - len(open_breakers),
+    )
+
+
+def _row(worker: Worker, now: datetime) -> WorkerRow:
+    state = worker.state(now)
+    look = badge(WORKERS, state)
+    if state == "gone" and worker.gone_reason == "no heartbeat":
+        look = Badge("Lost", "broken", "broken")
+    counters = worker.counters
+    return WorkerRow(
+        worker=worker,
+        badge=look,
+        state=state,
+        share=worker.busy / worker.capacity if worker.capacity else 0.0,
+        boxes_started=counters.get("boxes_started"),
+        box_failures=counters.get("box_failures", counters.get("boxes_failed")),
+    )
+
+
+def _pools(rows: list[WorkerRow]) -> list[Pool]:
+    waiting = {"sandbox": Rollout.objects.filter(state=PLANNED, run__state__in=("running", "draining")).count()}
+    names = {"sandbox": "sandboxes", "learner": "learners"}
+    return [
+        Pool(
+            name=names[kind],
+            busy=sum(row.worker.busy for row in of_kind),
+            capacity=sum(row.worker.capacity for row in of_kind),
+            waiting=waiting.get(kind),
+            boxes_started=sum(row.boxes_started or 0 for row in of_kind),
+            box_failures=sum(row.box_failures or 0 for row in of_kind),
+        )
+        for kind in names
+        if (of_kind := [row for row in rows if row.worker.kind == kind])
+    ]

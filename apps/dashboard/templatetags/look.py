@@ -1,0 +1,83 @@
+"""What the templates need of the design system: icons, badges, numbers in words, hostile text made visible."""
+
+from datetime import datetime
+from typing import Any
+
+from django import template
+from django.templatetags.static import static
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from apps.dashboard import hostile, words
+from apps.dashboard.badges import VERDICTS, Badge
+from apps.dashboard.badges import badge as badge_of
+from apps.dashboard.queries.frame import weaker_isolation
+
+register = template.Library()
+
+register.filter("percent", words.percent)
+register.filter("points", words.points)
+register.filter("count", words.count)
+register.filter("short_count", words.short_count)
+register.filter("number", words.number)
+register.filter("seconds", words.seconds)
+register.filter("moment", words.moment)
+register.filter("clock", words.clock)
+register.filter("size", words.size)
+register.filter("visible", hostile.visible)
+
+
+@register.filter
+def ago(moment: datetime | None) -> str:
+    return words.ago(moment, timezone.now())
+
+
+@register.simple_tag
+def icon(name: str, small: bool = False) -> SafeString:
+    shape = "icon icon-s" if small else "icon"
+    address = static("icons.svg")
+    return format_html('<svg class="{}" aria-hidden="true"><use href="{}#{}"/></svg>', shape, address, name)
+
+
+@register.simple_tag
+def badge(look: Badge, bare: bool = False, word: str = "") -> SafeString:
+    """Icon and word; `word` says more than the state's own."""
+    shape = "badge badge-bare" if bare else "badge"
+    return format_html(
+        '<span class="{}" data-tone="{}">{}{}</span>', shape, look.tone, icon(look.icon), word or look.word
+    )
+
+
+@register.simple_tag
+def ci(low: float | None, high: float | None, digits: int = 1) -> SafeString:
+    """The interval in the quiet voice; nothing where it is not defined."""
+    text = words.interval(low, high, digits)
+    return format_html('<span class="ci">{}</span>', text) if text else SafeString("")
+
+
+@register.simple_tag
+def weaker_boxes() -> list[str]:
+    """Why boxes on live workers are isolated less than by default, each reason once."""
+    return weaker_isolation(timezone.now())
+
+
+@register.simple_tag
+def plural(many: int, one: str, more: str = "") -> str:
+    return words.plural(many, one, more or None)
+
+
+@register.filter
+def item(table: dict[str, Any], key: str) -> Any:
+    return table.get(key)
+
+
+@register.filter
+def visible_value(value: Any) -> str:
+    """A value of JSON that may hold a task's own words."""
+    return hostile.visible(value if isinstance(value, str) else str(value))
+
+
+@register.simple_tag
+def verdict(name: str, bare: bool = False) -> SafeString:
+    return badge(badge_of(VERDICTS, name), bare)

@@ -1,0 +1,1 @@
+"""Entry points: translate the request, ask one query or verb, translate back."""

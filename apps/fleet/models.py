@@ -1,0 +1,155 @@
+"""Workers, leased by incarnation, and the endpoints that serve policies.
+
+A worker whose heartbeat is late gets no new work; one that is silent for long loses its attempts.
+"""
+
+from datetime import datetime, timedelta
+from typing import Self
+
+from django.db import models
+from django.db.models import F, Q
+
+from wire.incarnation import Heartbeat
+
+SUSPECT_AFTER = timedelta(seconds=30)
+GONE_AFTER = timedelta(seconds=120)
+
+
+class WorkerQuerySet(models.QuerySet["Worker"]):
+    def ready(self, now: datetime) -> Self:
+        """Fresh heartbeat, not leaving."""
+        return self.filter(gone_at=None, heartbeat_at__gt=now - SUSPECT_AFTER)
+
+    def of_kind(self, kind: str) -> Self:
+        return self.filter(kind=kind)
+
+    def present(self) -> Self:
+        """Not known dead."""
+        return self.filter(gone_at=None)
+
+    def declare_gone(self, now: datetime) -> int:
+        """Silent for too long."""
+        return self.present().filter(heartbeat_at__lte=now - GONE_AFTER).update(gone_at=now, gone_reason="no heartbeat")
+
+    def superseded_by(self, worker: "Worker") -> Self:
+        """Older incarnations in the same slot of the same host."""
+        same = self.present().filter(kind=worker.kind, host=worker.host, slot=worker.slot)
+        return same.filter(started_at__lt=worker.started_at).exclude(pk=worker.pk)
+
+
+class Worker(models.Model):
+    """One incarnation of a worker process."""
+
+    incarnation = models.CharField(max_length=40, unique=True)
+    kind = models.CharField(max_length=10)
+    host = models.CharField(max_length=255)
+    slot = models.CharField(max_length=60, default="0")
+    pid = models.IntegerField()
+    started_at = models.DateTimeField()
+    heartbeat_at = models.DateTimeField()
+    gone_at = models.DateTimeField(null=True, blank=True)
+    gone_reason = models.CharField(max_length=120, blank=True)
+    capacity = models.IntegerField(default=1)
+    busy = models.IntegerField(default=0)
+    holding = models.JSONField(default=list)
+    """'<id>:<fence>' of the attempts (or learner steps) that it had at its last heartbeat."""
+    isolation = models.CharField(max_length=255, blank=True)
+    weaker = models.TextField(blank=True)
+    counters = models.JSONField(default=dict)
+
+    objects = WorkerQuerySet.as_manager()
+
+    class Meta:
+        constraints = [models.CheckConstraint(name="worker_kind", condition=Q(kind__in=["sandbox", "learner"]))]
+
+    def __str__(self) -> str:
+        return f"{self.kind} worker {self.incarnation[:8]} on {self.host}"
+
+    @classmethod
+    def beat(cls, heartbeat: Heartbeat, now: datetime) -> "Worker":
+        """Take one heartbeat. A newer incarnation in a slot proves the older one dead."""
+        worker, _ = cls.objects.update_or_create(
+            incarnation=heartbeat.incarnation,
+            defaults={
+                "kind": heartbeat.kind,
+                "host": heartbeat.host,
+                "slot": heartbeat.slot,
+                "pid": heartbeat.pid,
+                "started_at": datetime.fromtimestamp(heartbeat.started_at, tz=now.tzinfo),
+                "heartbeat_at": now,
+                "capacity": heartbeat.capacity,
+                "busy": heartbeat.busy,
+                "holding": list(heartbeat.holding),
+                "isolation": heartbeat.isolation,
+                "weaker": heartbeat.weaker,
+                "counters": heartbeat.counters,
+                "gone_at": now if heartbeat.leaving else None,
+                "gone_reason": "stopped" if heartbeat.leaving else "",
+            },
+        )
+        cls.objects.superseded_by(worker).update(gone_at=now, gone_reason="replaced by a newer process")
+        return worker
+
+    def state(self, now: datetime) -> str:
+        """alive, suspect or gone."""
+        if self.gone_at is not None:
+            return "gone"
+        return "alive" if self.heartbeat_at > now - SUSPECT_AFTER else "suspect"
+
+
+class Endpoint(models.Model):
+    """An OpenAI-compatible address that serves policies."""
+
+    name = models.CharField(max_length=80, unique=True)
+    url = models.URLField(max_length=300)
+    pins_versions = models.BooleanField(default=True)
+    healthy = models.BooleanField(default=False)
+    checked_at = models.DateTimeField(null=True, blank=True)
+    error = models.TextField(blank=True)
+    served = models.JSONField(default=list)
+    """Names that it served at the last check."""
+
+    objects = models.Manager["Endpoint"]()
+
+    def __str__(self) -> str:
+        return self.name
+
+    def note(self, *, healthy: bool, error: str, served: list[str], now: datetime) -> None:
+        """Keep what a check found."""
+        self.healthy, self.error, self.served, self.checked_at = healthy, error, served, now
+        self.save(update_fields=["healthy", "error", "served", "checked_at"])
+
+
+class BreakerQuerySet(models.QuerySet["Breaker"]):
+    def open_at(self, now: datetime) -> Self:
+        return self.filter(open_until__gt=now)
+
+
+class Breaker(models.Model):
+    """A circuit breaker, keyed by plain strings: kind 'task' and the task's digest, for one."""
+
+    kind = models.CharField(max_length=20)
+    key = models.CharField(max_length=200)
+    failures = models.IntegerField(default=0)
+    open_until = models.DateTimeField(null=True, blank=True)
+    reason = models.TextField(blank=True)
+
+    objects = BreakerQuerySet.as_manager()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["kind", "key"], name="breaker_once")]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.key}"
+
+    @classmethod
+    def note_failure(cls, kind: str, key: str, reason: str, *, limit: int, pause: timedelta, now: datetime) -> None:
+        """One more failure in a row; at the limit the breaker opens for a while."""
+        breaker, _ = cls.objects.get_or_create(kind=kind, key=key)
+        cls.objects.filter(pk=breaker.pk).update(failures=F("failures") + 1, reason=reason)
+        cls.objects.filter(pk=breaker.pk, failures__gte=limit).update(open_until=now + pause, failures=0)
+
+    @classmethod
+    def note_success(cls, kind: str, key: str) -> None:
+        cls.objects.filter(kind=kind, key=key).update(failures=0, open_until=None, reason="")
+

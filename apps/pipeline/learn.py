@@ -1,0 +1,102 @@
+"""Which learner step comes next, and when there are no more."""
+
+from datetime import datetime
+
+from django.db.models import Min, Sum
+
+from apps.buffer import states as buffer_states
+from apps.buffer.cut import batch_open, cut_batch, cut_traces
+from apps.buffer.models import Batch, Sample
+from apps.evaluation.models import Evaluation
+from apps.rollouts import states as rollout_states
+from apps.rollouts.models import Group, Rollout
+from apps.runs.config import RunConfig
+from apps.runs.models import Run
+from apps.training.hand_over import hand_over, resend_unheld
+from apps.training.models import LearnerStep, live_steps
+from wire.store import Store
+
+
+def feed_learner(run: Run, config: RunConfig, store: Store, *, now: datetime) -> None:
+    """Hand the next batch over, if there is one and nothing stands in the way."""
+    resend_unheld(run, config, now=now)
+    if not run.dispatching or run.training_ended or batch_open(run):
+        return
+    batch = _next_batch(run, config, store)
+    if batch is not None:
+        hand_over(run, batch, now=now)
+
+
+def _next_batch(run: Run, config: RunConfig, store: Store) -> Batch | None:
+    sft = live_steps(run, "sft")
+    if sft < config.sft_steps:
+        return cut_traces(run, config, store, step=sft) if traces_ready(run) else None
+    if warm_evaluation_pending(run, config):
+        return None
+    return cut_batch(run, config, store)
+
+
+def traces_ready(run: Run) -> bool:
+    """Every reference trace has been executed."""
+    traces = Rollout.objects.of(run).filter(group__purpose="reference")
+    return traces.exists() and not traces.exclude(state__in=rollout_states.DONE).exists()
+
+
+def warm_evaluation_pending(run: Run, config: RunConfig) -> bool:
+    """GRPO begins from a measured start: until then two phases would share one clock."""
+    start = [evaluation.state for evaluation in Evaluation.objects.of(run).filter(version=run.policy_version)]
+    if live_steps(run, "grpo"):
+        return False
+    return not start or any(state in ("planned", "running") for state in start)
+
+
+def settle_training(run: Run, config: RunConfig, *, now: datetime) -> None:
+    """Close the training when its steps or a budget are used up, and put away what no batch will use."""
+    if run.training_ended:
+        _put_away(run)
+        return
+    reason = ended_by(run, config, now=now)
+    if reason and not batch_open(run):
+        run.end_training(reason)
+        _put_away(run)
+
+
+def ended_by(run: Run, config: RunConfig, *, now: datetime) -> str:
+    """Why no more steps are made; empty while they are."""
+    if run.kind == "evaluation":
+        return "evaluation only"
+    grpo = live_steps(run, "grpo")
+    if live_steps(run, "sft") >= config.sft_steps and grpo >= config.grpo_steps:
+        return f"all {config.sft_steps} SFT and {config.grpo_steps} GRPO steps are done"
+    seconds = grpo_seconds(run, now)
+    if config.max_seconds is not None and seconds >= config.max_seconds:
+        return f"the budget of {config.max_seconds} s of GRPO is used after {grpo} steps"
+    if config.max_sampled_tokens is not None:
+        sampled = Sample.objects.of(run).aggregate(n=Sum("tokens"))["n"] or 0
+        if sampled >= config.max_sampled_tokens:
+            return f"the budget of {config.max_sampled_tokens} sampled tokens is used after {grpo} steps"
+    return ""
+
+
+def grpo_seconds(run: Run, now: datetime) -> float:
+    """Wall time since the first training try was claimed."""
+    first = Rollout.objects.of(run).filter(group__purpose="train").aggregate(at=Min("claimed_at"))["at"]
+    return 0.0 if first is None else float((now - first).total_seconds())
+
+
+def train_seconds(run: Run) -> float:
+    """Wall time of GRPO: from the first claim to the end of the last live step."""
+    last = LearnerStep.objects.of(run).live().filter(kind="grpo").order_by("-finished_at").first()
+    return 0.0 if last is None or last.finished_at is None else grpo_seconds(run, last.finished_at)
+
+
+def _put_away(run: Run) -> None:
+    """Training has ended: planned tries are cancelled, what waits is discarded."""
+    tries = Rollout.objects.of(run).filter(group__purpose="train", state=rollout_states.PLANNED)
+    Rollout.move_many(tries.values_list("pk", flat=True), [rollout_states.PLANNED], rollout_states.CANCELLED)
+    open_groups = Group.objects.of(run).filter(
+        purpose="train", state__in=[rollout_states.OPEN, rollout_states.GROUP_ADMITTED]
+    )
+    for group in open_groups.exclude(rollouts__state__in=rollout_states.IN_FLIGHT):
+        if group.drop(buffer_states.CUT_SHORT):
+            Sample.objects.filter(group=group).buffered().discard(buffer_states.CUT_SHORT)

@@ -1,0 +1,67 @@
+"""What a pass looks after on the side: old checkpoints, and what a person should know."""
+
+from datetime import datetime
+
+from apps.alerts.models import Alert
+from apps.buffer.ledger import ledger
+from apps.checkpoints.models import Checkpoint
+from apps.checkpoints.retain import retain_checkpoints
+from apps.evaluation.plan import best_version, pinned_versions
+from apps.fleet.models import Worker
+from apps.rollouts import states as rollout_states
+from apps.rollouts.models import Attempt, Rollout
+from apps.runs.models import Run
+from apps.training.rewind import resume_point
+from wire.store import Store
+
+INFRA_WINDOW = 200
+INFRA_LIMIT = 0.2
+
+
+def retain(run: Run, store: Store) -> int:
+    """Retire checkpoints that nobody needs; the number retired."""
+    if Checkpoint.objects.of(run).stored().count() <= 3:
+        return 0
+    in_flight = Rollout.objects.of(run).in_flight().exclude(policy_version=None).values_list("policy_version", flat=True)
+    pinned = pinned_versions(run) | {version for version in in_flight if version is not None}
+    return retain_checkpoints(run, store, pinned=pinned, best=best_version(run), resume=resume_point(run))
+
+
+def watch(run: Run, *, now: datetime) -> None:
+    """Raise what is wrong, clear what is over."""
+    Alert.settle(run, "no-sandbox-worker", _no_worker(run, now), now, severity="broken")
+    Alert.settle(run, "policy-server", _no_endpoint(run), now, severity="broken")
+    Alert.settle(run, "infra-rate", _infra(run), now)
+    parked = Rollout.objects.of(run).filter(state=rollout_states.PARKED).count()
+    Alert.settle(run, "parked", f"{parked} rollouts are parked: every attempt broke" if parked else "", now)
+
+
+def check_ledger(run: Run, *, now: datetime) -> bool:
+    """True if the ledger is exact; else an alert says by how much it is not."""
+    found = ledger(run)
+    Alert.settle(run, "ledger", "; ".join(found.problems), now, severity="broken")
+    return found.exact
+
+
+def _no_worker(run: Run, now: datetime) -> str:
+    waits = Rollout.objects.of(run).undone().exists()
+    if not waits or Worker.objects.of_kind("sandbox").ready(now).exists():
+        return ""
+    return "No sandbox worker has a fresh heartbeat: rollouts wait. Start one, or look at its log."
+
+
+def _no_endpoint(run: Run) -> str:
+    endpoint = run.endpoint
+    if endpoint is None or endpoint.healthy or endpoint.checked_at is None:
+        return ""
+    return f"The policy server at {endpoint.url} does not answer: {endpoint.error}"
+
+
+def _infra(run: Run) -> str:
+    newest = list(
+        Attempt.objects.of(run).exclude(state="active").order_by("-id").values_list("state", "ending_kind")[:INFRA_WINDOW]
+    )
+    broken = sum(1 for state, ending in newest if state == "lost" or ending == "infra")
+    if len(newest) < 20 or broken / len(newest) <= INFRA_LIMIT:
+        return ""
+    return f"{broken} of the last {len(newest)} attempts broke on our side ({broken / len(newest):.0%})"

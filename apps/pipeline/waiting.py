@@ -1,0 +1,58 @@
+"""Who waits on whom: read off the tables, never stored."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from apps.buffer.cut import batch_open
+from apps.evaluation.models import Evaluation
+from apps.fleet.models import Worker
+from apps.pipeline.learn import traces_ready, warm_evaluation_pending
+from apps.rollouts.models import Rollout
+from apps.runs.models import Run
+from apps.training.models import live_steps
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """One sentence on what holds the run, and whether that is as it should be."""
+
+    who: str
+    on: str
+    sentence: str
+    healthy: bool
+
+
+def waiting(run: Run, now: datetime) -> Waiting:
+    """What the run is doing, or what it waits for."""
+    if run.ended:
+        return Waiting("", "", f"The run is {run.state}.", healthy=run.state == "finished")
+    in_flight = Rollout.objects.of(run).in_flight().count()
+    planned = Rollout.objects.of(run).filter(state="planned").count()
+    if run.state == "paused":
+        rest = f"{in_flight} attempts in flight finish first." if in_flight else "Nothing is in flight."
+        return Waiting("run", "you", f"Paused. {rest}", healthy=True)
+    if run.state == "cancelling":
+        return Waiting("run", "workers", "Cancelling: the workers stop what they hold.", healthy=True)
+    if (in_flight or planned) and not Worker.objects.of_kind("sandbox").ready(now).exists():
+        return Waiting("rollouts", "sandbox worker", "Rollouts wait for a sandbox worker; none is alive.", healthy=False)
+    if planned and not in_flight and run.endpoint is not None and not run.endpoint.healthy:
+        return Waiting("rollouts", "policy server", "Rollouts wait for the policy server.", healthy=False)
+    return _working(run, in_flight, planned)
+
+
+def _working(run: Run, in_flight: int, planned: int) -> Waiting:
+    if run.kind == "admission":
+        return Waiting("tasks", "controls", f"Controls run: {in_flight} in flight, {planned} planned.", healthy=True)
+    stepping = batch_open(run)
+    config = run.config
+    if live_steps(run, "sft") < config.sft_steps:
+        if not traces_ready(run):
+            return Waiting("learner", "traces", "The reference traces are being executed.", healthy=True)
+        return Waiting("learner", "itself", "The warm start is running.", healthy=True)
+    if Evaluation.objects.of(run).open().exists() and (run.training_ended or warm_evaluation_pending(run, config)):
+        return Waiting("run", "evaluation", f"An evaluation is running: {planned + in_flight} tries left.", healthy=True)
+    if stepping and in_flight + planned:
+        return Waiting("", "", "Sampling and learning overlap.", healthy=True)
+    if stepping:
+        return Waiting("sampler", "learner", "The sampler waits for new weights.", healthy=True)
+    return Waiting("learner", "sampler", "The learner waits for graded groups.", healthy=True)

@@ -1,0 +1,80 @@
+"""The typed config of a run. A revision stores it whole; every field names its unit and its bounds."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+
+class ConfigError(Exception):
+    """A value that a run cannot have."""
+
+    def __init__(self, field: str, value: object, way_out: str) -> None:
+        super().__init__(f"{field} = {value!r}: {way_out}")
+        self.field = field
+        self.value = value
+        self.way_out = way_out
+
+
+class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything about how a run goes that may change between runs; task set, policy and formula are the run's own."""
+
+    group_size: Annotated[int, Meta(ge=2, le=128)] = 8
+    """Tries a task in one iteration (G)."""
+    groups_per_step: Annotated[int, Meta(ge=1, le=512)] = 12
+    """Groups in one learner step (B)."""
+    grpo_steps: Annotated[int, Meta(ge=0, le=100_000)] = 60
+    learning_rate: Annotated[float, Meta(gt=0, le=1)] = 3e-5
+    clip_low: Annotated[float, Meta(gt=0, lt=1)] = 0.2
+    clip_high: Annotated[float, Meta(gt=0, lt=10)] = 0.2
+    importance_cap: Annotated[float, Meta(ge=1)] = 2.0
+    max_grad_norm: Annotated[float, Meta(gt=0)] = 1.0
+    beta_1: Annotated[float, Meta(ge=0, lt=1)] = 0.9
+    beta_2: Annotated[float, Meta(ge=0, lt=1)] = 0.95
+    weight_decay: Annotated[float, Meta(ge=0, le=1)] = 0.0
+    max_staleness: Annotated[int, Meta(ge=0, le=64)] = 1
+    """The bound on staleness, in versions (eta)."""
+    sft_steps: Annotated[int, Meta(ge=0, le=10_000)] = 0
+    sft_batch: Annotated[int, Meta(ge=1, le=1024)] = 16
+    """Traces a step."""
+    sft_learning_rate: Annotated[float, Meta(gt=0, le=1)] = 5e-5
+    sft_warmup_steps: Annotated[int, Meta(ge=0)] = 3
+    sft_traces_per_family: Annotated[int, Meta(ge=1, le=1000)] = 4
+    temperature: Annotated[float, Meta(gt=0, le=5)] = 1.0
+    round_tokens: Annotated[int, Meta(ge=1, le=100_000)] = 48
+    """Most ids sampled in one round."""
+    context_tokens: Annotated[int, Meta(ge=16, le=1_000_000)] = 640
+    evaluation_tries: Annotated[int, Meta(ge=1, le=64)] = 4
+    """Tries a task (K) at the first, the warm and the last evaluation."""
+    interim_tries: Annotated[int, Meta(ge=1, le=64)] = 2
+    """Tries a task in evaluations during training."""
+    evaluation_every: Annotated[int, Meta(ge=0)] = 20
+    """GRPO versions between evaluations; 0: none in between."""
+    resumable_every: Annotated[int, Meta(ge=1)] = 10
+    """GRPO versions between checkpoints with optimiser state."""
+    concurrency: Annotated[int, Meta(ge=1, le=100_000)] = 64
+    """Most attempts in flight."""
+    attempts: Annotated[int, Meta(ge=1, le=20)] = 5
+    """Most executions of one rollout, when infra failures end them."""
+    max_seconds: Annotated[int, Meta(ge=1)] | None = None
+    """Budget of wall time for GRPO; ends it cleanly with what is finished."""
+    max_sampled_tokens: Annotated[int, Meta(ge=1)] | None = None
+    """Budget of sampled tokens; ends the training cleanly."""
+    seed: int = 0
+
+
+def parse_config(values: dict[str, Any]) -> RunConfig:
+    """Raises ConfigError with the field, the value and what it may be."""
+    known = {field.name for field in msgspec.structs.fields(RunConfig)}
+    for name in values:
+        if name not in known:
+            raise ConfigError(name, values[name], f"There is no such setting. Known: {', '.join(sorted(known))}.")
+    try:
+        return msgspec.convert(values, RunConfig)
+    except msgspec.ValidationError as error:
+        text = str(error)
+        field = text.rpartition("$.")[2].rstrip("`") if "$." in text else "config"
+        raise ConfigError(field, values.get(field), f"{text.partition(' - at')[0]}.") from error
+
+
+RunKind = Literal["training", "evaluation", "admission"]

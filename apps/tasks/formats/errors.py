@@ -1,0 +1,15 @@
+"""What is wrong with a task folder or an archive of one, said so that its author can mend it."""
+
+
+class TaskFormatError(Exception):
+    """path: the file meant. field: the key, line or member meant. value: what stands there. way_out: what to do."""
+
+    def __init__(self, path: str, field: str, value: object, problem: str, way_out: str) -> None:
+        where = f"{path}, {field}" if field else path
+        shown = "" if value is None else f" (it is {str(value)[:120]!r})"
+        super().__init__(f"{where}: {problem}{shown}. {way_out}")
+        self.path = path
+        self.field = field
+        self.value = value
+        self.problem = problem
+        self.way_out = way_out
