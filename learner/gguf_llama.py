@@ -10,6 +10,8 @@ import numpy.typing as npt
 import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
+from learner.errors import LearnerError
+
 _LAYER_NAMES = {
     "attn_norm": "input_layernorm",
     "attn_q": "self_attn.q_proj",
@@ -25,7 +27,7 @@ _TOP_NAMES = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "
 _CONTROL_TOKEN = 3
 
 
-class GgufError(Exception):
+class GgufError(LearnerError):
     """The file is no GGUF model of a kind that can be converted."""
 
 

@@ -5,12 +5,14 @@ from pathlib import Path
 
 import msgspec
 
+from learner.errors import LearnerError
+
 MANIFEST_NAME = "checkpoint.json"
 WEIGHTS_NAME = "model.safetensors"
 _BLOCK = 1 << 22
 
 
-class DamagedFileError(Exception):
+class DamagedFileError(LearnerError):
     """A file is not the one that was asked for."""
 
     def __init__(self, path: Path, expected: str, found: str, remedy: str) -> None:

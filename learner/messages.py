@@ -1,6 +1,6 @@
 """What the control plane and a learner say to each other: plain, frozen, versioned. The learner's door."""
 
-from typing import Literal
+from typing import Literal, dataclass_transform
 
 import msgspec
 
@@ -10,6 +10,9 @@ LEARNER_QUEUE = "learner"
 StepKind = Literal["sft", "grpo"]
 
 
+@dataclass_transform(
+    frozen_default=True, field_specifiers=(msgspec.field,)
+)  # subclasses inherit it, which mypy cannot see
 class Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A value that crosses a process border."""
 
@@ -51,6 +54,8 @@ class StepSettings(Message):
     importance_cap: float = 2.0
     """Truncated importance sampling: cap of learner over sampler probability, per token."""
     advantage_eps: float = 1e-6
+    temperature: float = 1.0
+    """At which the samples were drawn: their log-probabilities are of this distribution, so the learner's are too."""
 
 
 class BatchData(Message):

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from safetensors.torch import save_file
 
+from learner.errors import LearnerError
 from learner.gguf_llama import GgufError, GgufLlama, json_text
 from learner.manifest import (
     MANIFEST_NAME,
@@ -40,7 +41,7 @@ _REMEDY = (
 )
 
 
-class ModelError(Exception):
+class ModelError(LearnerError):
     """The model could not be made."""
 
 

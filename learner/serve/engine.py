@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 
+from learner.errors import LearnerError
 from learner.serve.cohort import Cohort, Counters, Policy, Row
 
 log = logging.getLogger(__name__)
@@ -17,7 +18,7 @@ _MEMORY_BUDGET = 1 << 30
 _MAX_ROWS = 64
 
 
-class EngineError(Exception):
+class EngineError(LearnerError):
     """Sampling broke; the request was not answered."""
 
 

@@ -7,8 +7,10 @@ import msgspec
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from tokenizers import Tokenizer
 
+from learner.errors import LearnerError
 
-class TemplateError(Exception):
+
+class TemplateError(LearnerError):
     """The policy's chat template cannot render these messages."""
 
 

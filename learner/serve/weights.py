@@ -7,12 +7,13 @@ import msgspec
 import torch
 from safetensors import safe_open
 
+from learner.errors import LearnerError
 from learner.manifest import WEIGHTS_NAME, check_file, read_manifest
 
 _REMEDY = "Publish the version again from the object store."
 
 
-class WeightsError(Exception):
+class WeightsError(LearnerError):
     """The folder holds no weights that this server can sample from."""
 
 

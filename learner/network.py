@@ -1,0 +1,56 @@
+"""The trained network: loaded from a weights folder, read at the places that are learned from."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM
+
+from learner.errors import LearnerError
+from learner.pack import Pack
+
+
+class NetworkError(LearnerError):
+    """The folder holds no network that can be trained."""
+
+
+class Network:
+    """A causal language model without dropout, in the dtype that it computes in."""
+
+    def __init__(self, folder: Path, dtype: torch.dtype) -> None:
+        try:
+            self.module: Any = AutoModelForCausalLM.from_pretrained(
+                folder, dtype=dtype, attn_implementation="sdpa", local_files_only=True
+            )
+        except (OSError, ValueError, KeyError) as error:
+            raise NetworkError(f"{folder}: {error}") from error
+        self.module.eval()  # nothing here behaves differently in training, and no dropout may come in
+        self.module.requires_grad_(True)
+        self.dtype = dtype
+
+    @property
+    def vocab(self) -> int:
+        return int(self.module.config.vocab_size)
+
+    def hidden(self, pack: Pack) -> torch.Tensor:
+        """Last hidden states at the pack's sources: (T, width)."""
+        output = self.module.base_model(
+            input_ids=torch.tensor([pack.ids]),
+            position_ids=torch.tensor([pack.positions]),
+            attention_mask=pack.mask(self.dtype),
+            use_cache=False,
+        )
+        states: torch.Tensor = output.last_hidden_state[0]
+        return states[torch.tensor(pack.sources)]
+
+    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        """(T, width) -> (T, vocab), fp32."""
+        logits: torch.Tensor = self.module.get_output_embeddings()(hidden)
+        return logits.float()
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """What a weights folder stores, in bf16: a tied output head is not stored twice."""
+        state: dict[str, torch.Tensor] = self.module.state_dict()
+        if self.module.config.tie_word_embeddings:
+            state.pop("lm_head.weight", None)
+        return {name: tensor.detach().to(torch.bfloat16).contiguous() for name, tensor in sorted(state.items())}
