@@ -1,17 +1,19 @@
-"""A plain throw-away box for the proofs: commands run against a copy of the environment, tests against what they left."""
+"""A plain throw-away box for the proofs: commands act on a copy of the environment, tests look at what they left."""
 
 import shutil
 import subprocess
 from pathlib import Path
 
-ROOT = "--ro-bind /usr /usr --symlink usr/bin /bin --symlink usr/lib /lib --symlink usr/lib64 /lib64".split()
-ALONE = "--unshare-all --unshare-user --uid 1000 --gid 1000 --cap-drop ALL --new-session --die-with-parent".split()
-PLACES = "--proc /proc --dev /dev --tmpfs /tmp --clearenv --setenv PATH /usr/bin:/bin --chdir /app".split()
+OPTIONS = """
+--ro-bind /usr /usr --symlink usr/bin /bin --symlink usr/lib /lib --symlink usr/lib64 /lib64
+--unshare-all --unshare-user --uid 1000 --gid 1000 --cap-drop ALL --new-session --die-with-parent
+--proc /proc --dev /dev --tmpfs /tmp --clearenv --setenv PATH /usr/bin:/bin
+"""
 
 
 def run(command: list[str], app: Path, *binds: str) -> str:
     """What the command printed, whatever its exit code."""
-    box = ["bwrap", *ROOT, *ALONE, *PLACES, "--bind", str(app), "/app", *binds, "--", *command]
+    box = ["bwrap", *OPTIONS.split(), "--bind", str(app), "/app", "--chdir", "/app", *binds, "--", *command]
     done = subprocess.run(box, capture_output=True, text=True, timeout=30, stdin=subprocess.DEVNULL, check=False)
     assert not done.stderr.startswith("bwrap:"), done.stderr
     return done.stdout + done.stderr
