@@ -3,7 +3,7 @@
 Sent as JSON; an unknown field or a wrong type is an error that names its path.
 """
 
-from typing import Literal
+from typing import Literal, dataclass_transform
 
 import msgspec
 
@@ -17,6 +17,9 @@ Verdict = Literal["solved", "unsolved", "none"]
 Boundary = Literal["box", "policy", "grader", "task", "worker"]
 
 
+@dataclass_transform(
+    frozen_default=True, field_specifiers=(msgspec.field,)
+)  # subclasses inherit it, which mypy cannot see
 class Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A value that crosses a process border."""
 

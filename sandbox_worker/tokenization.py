@@ -6,7 +6,6 @@ The ids that a server sampled are never made from text again.
 import hashlib
 import json
 import re
-import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -102,7 +101,7 @@ class TokenChain:
             {"role": "user", "content": tokenizer.plain(instruction)},
         ]
         self._sent = tokenizer.render(self._messages)
-        """The text of the ids so far, as the template writes it."""
+        """The conversation as the template wrote it before the last sample."""
         self._ended = False
         self.new_ids = tokenizer.encode(self._sent)
         """Since the last sample; after a split, the whole new prompt."""
@@ -120,26 +119,19 @@ class TokenChain:
 
     def observed(self, observation: str) -> None:
         """Append what the environment answered. Starts a new chain where the template rewrites the past."""
+        so_far = self._sent + self._messages[-1]["content"]
         self._messages.append({"role": "user", "content": self._tokenizer.plain(observation)})
-        before, after = self._around_last_sample()
-        self.split = before != self._sent
+        self._sent = self._tokenizer.render(self._messages)
+        self.split = not self._sent.startswith(so_far)
         if self.split:
-            self._sent = self._tokenizer.render(self._messages)
             self.new_ids = self._tokenizer.encode(self._sent)
             self.ids = self.new_ids
             return
-        self._sent += self._messages[-2]["content"] + after
+        after = self._sent[len(so_far) :]
         if self._ended:
             after = after.removeprefix(self._tokenizer.eos_text)
         self.new_ids = self._tokenizer.encode(after)
         self.ids = self.ids + self.new_ids
-
-    def _around_last_sample(self) -> tuple[str, str]:
-        """What the template writes before and after the last assistant message."""
-        mark = f"sample-{secrets.token_hex(8)}"
-        messages = [*self._messages[:-2], {"role": "assistant", "content": mark}, self._messages[-1]]
-        before, found, after = self._tokenizer.render(messages).partition(mark)
-        return (before, after) if found else ("", "")
 
 
 class Tokenizers:
