@@ -9,7 +9,7 @@ from celery import Celery
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
 
-from django.conf import settings  # noqa: E402
+from django.conf import settings
 
 QUEUE = "control"
 

@@ -1,4 +1,4 @@
-"""Outlives a killed supervisor by a few seconds, to kill what does not follow its stop signal, with all that it started.
+"""Outlives a killed supervisor by a few seconds, to kill what does not follow its stop signal.
 
 Run as a program, it reads '+<process group>' and '-<process group>' lines; the end of its input means that the
 supervisor is gone. It imports nothing of ours, so that it starts at once.

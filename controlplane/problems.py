@@ -7,6 +7,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.views import defaults
 from rest_framework import exceptions
+from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import exception_handler
 
@@ -20,8 +21,7 @@ def answer_with_problem(error: Exception, context: dict[str, Any]) -> Response |
     response = exception_handler(error, context)
     if response is None:
         return None
-    request: HttpRequest = context["request"]._request
-    response.data = _problem(request, response.status_code, *_describe(error, response))
+    response.data = _problem(context["request"], response.status_code, *_describe(error, response))
     response.content_type = MEDIA_TYPE
     return response
 
@@ -55,7 +55,7 @@ def _field_errors(detail: Any, pointer: str) -> Iterator[dict[str, str]]:
 
 
 def _problem(
-    request: HttpRequest, status: int, code: str, detail: str, errors: list[dict[str, str]]
+    request: HttpRequest | Request, status: int, code: str, detail: str, errors: list[dict[str, str]]
 ) -> dict[str, object]:
     return {
         "type": "about:blank",

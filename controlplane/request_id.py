@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse
+from rest_framework.request import Request
 
 HEADER = "X-Request-Id"
 _WELL_FORMED = re.compile(r"[A-Za-z0-9_.-]{8,64}")
@@ -25,5 +26,5 @@ class RequestIdMiddleware:
         return response
 
 
-def request_id(request: HttpRequest) -> str:
+def request_id(request: HttpRequest | Request) -> str:
     return str(request.META.get("assay.request_id", ""))

@@ -109,7 +109,7 @@ TEMPLATES: list[dict[str, Any]] = [
 
 # The database. Celery closes the connection after every job: with the pool and an age of 0 that gives it back.
 _connection = conninfo_to_dict(ASSAY_DATABASE_URL)
-DATABASES = {
+DATABASES: dict[str, dict[str, Any]] = {
     "default": {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": _connection.pop("dbname", "assay"),

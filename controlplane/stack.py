@@ -87,7 +87,7 @@ def stack_processes(choice: Choice) -> list[Process]:
     if services & USERS_OF_THE_BROKER and settings.ASSAY_BROKER_URL == broker_url(data):
         processes.append(valkey_process(data))
     if services & USERS_OF_THE_DATABASE:
-        processes.append(_step("migrate", "migrate", "--no-input"))
+        processes += [_step("migrate", "migrate", "--no-input"), _step("prepare", "prepare")]
     if "web" in services:
         processes.append(_step("static", "collectstatic", "--no-input", "--verbosity=0"))
     makers = {

@@ -17,9 +17,7 @@ Verdict = Literal["solved", "unsolved", "none"]
 Boundary = Literal["box", "policy", "grader", "task", "worker"]
 
 
-@dataclass_transform(
-    frozen_default=True, field_specifiers=(msgspec.field,)
-)  # subclasses inherit it, which mypy cannot see
+@dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))  # subclasses are frozen too: for mypy
 class Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A value that crosses a process border."""
 

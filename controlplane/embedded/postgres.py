@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psycopg
 
-from controlplane.embedded.account import Account, postgres_account
+from controlplane.embedded.account import postgres_account
 from controlplane.embedded.folders import DATABASE, EmbeddedError, database_url, make_run_folder, postgres_sockets
 from controlplane.embedded.reach import find_binaries, find_home
 from controlplane.lock import FileLock, LockedError
@@ -124,16 +124,16 @@ class Postgres:
         beside.rename(self.home)
 
     def _as_account(self, command: list[str], text: str = "") -> None:
-        account = self.account if os.geteuid() == 0 else None
+        as_root = os.geteuid() == 0
         done = subprocess.run(
             command,
             input=text,
             capture_output=True,
             text=True,
             cwd=self.home.parent,
-            user=account and account.uid,
-            group=account and account.gid,
-            extra_groups=[] if account else None,
+            user=self.account.uid if as_root else None,
+            group=self.account.gid if as_root else None,
+            extra_groups=[] if as_root else None,
         )
         if done.returncode != 0:
             raise EmbeddedError(

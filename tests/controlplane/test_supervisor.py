@@ -38,7 +38,7 @@ def is_alive(pid: int | None) -> bool:
     if pid is None or not psutil.pid_exists(pid):
         return False
     try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
 
@@ -132,7 +132,8 @@ def test_a_process_that_ignores_the_stop_signal_is_killed(tmp_path: Path) -> Non
 
 
 def test_what_a_process_started_ends_with_it(tmp_path: Path) -> None:
-    code = f"import subprocess, sys, time; print(subprocess.Popen([sys.executable, '-c', {STUBBORN!r}]).pid, flush=True); time.sleep(600)"
+    start = f"subprocess.Popen([sys.executable, '-c', {STUBBORN!r}])"
+    code = f"import subprocess, sys, time; print({start}.pid, flush=True); time.sleep(600)"
     with Supervisor([python("parent", code)], logs=tmp_path) as supervisor:
         until(lambda: "deaf" in (tmp_path / "parent.log").read_text())
         grandchild = int((tmp_path / "parent.log").read_text().split()[0])
@@ -142,17 +143,17 @@ def test_what_a_process_started_ends_with_it(tmp_path: Path) -> None:
         until(lambda: not is_alive(grandchild))
 
 
-RUN = """
+RUN = f"""
 import sys, time
 from controlplane.process import Process
 from controlplane.supervisor import Supervisor
-names = {"meek": %r, "deaf": %r}
+names = {{"meek": {SLEEP!r}, "deaf": {STUBBORN!r}}}
 supervisor = Supervisor([Process(name=name, command=(sys.executable, "-c", code)) for name, code in names.items()])
 supervisor.start()
 time.sleep(0.5)
 print(*[supervisor.pid_of(name) for name in names], flush=True)
 time.sleep(600)
-""" % (SLEEP, STUBBORN)
+"""
 
 
 def test_a_killed_supervisor_leaves_no_process() -> None:
