@@ -10,14 +10,12 @@ LEARNER_QUEUE = "learner"
 StepKind = Literal["sft", "grpo"]
 
 
-@dataclass_transform(
-    frozen_default=True, field_specifiers=(msgspec.field,)
-)  # subclasses inherit it, which mypy cannot see
+@dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))  # subclasses are frozen too: for mypy
 class Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A value that crosses a process border."""
 
 
-class Sample(Message):
+class Sample(Message, frozen=True, kw_only=True):
     """One sequence to learn from: token in, token out, nothing made from text again."""
 
     trajectory_id: int
@@ -31,7 +29,7 @@ class Sample(Message):
     """Oldest policy version that sampled any of these ids."""
 
 
-class SampleGroup(Message):
+class SampleGroup(Message, frozen=True, kw_only=True):
     """The tries of one task, compared with each other. For sft a group holds one trace and its reward is not used."""
 
     group_id: int
@@ -44,7 +42,7 @@ class SampleGroup(Message):
     """One a trajectory: what the advantages are made from."""
 
 
-class StepSettings(Message):
+class StepSettings(Message, frozen=True, kw_only=True):
     learning_rate: float
     betas: tuple[float, float] = (0.9, 0.95)
     weight_decay: float = 0.0
@@ -58,14 +56,14 @@ class StepSettings(Message):
     """At which the samples were drawn: their log-probabilities are of this distribution, so the learner's are too."""
 
 
-class BatchData(Message):
+class BatchData(Message, frozen=True, kw_only=True):
     """The object at StepRequest.batch_key."""
 
     groups: tuple[SampleGroup, ...]
     version: int = 1
 
 
-class StepRequest(Message):
+class StepRequest(Message, frozen=True, kw_only=True):
     """The argument of TAKE_STEP_JOB."""
 
     run_id: int
@@ -97,7 +95,7 @@ class StepRequest(Message):
     message_version: int = 1
 
 
-class StepMetrics(Message):
+class StepMetrics(Message, frozen=True, kw_only=True):
     """Numbers of one step. None where a number is not defined for the kind."""
 
     loss: float
@@ -131,7 +129,7 @@ class StepMetrics(Message):
     peak_rss_bytes: int = 0
 
 
-class StepOutcome(Message):
+class StepOutcome(Message, frozen=True, kw_only=True):
     run_id: int
     step_id: int
     fence: int
@@ -152,7 +150,7 @@ class StepOutcome(Message):
     version: int = 1
 
 
-class StepReady(Message):
+class StepReady(Message, frozen=True, kw_only=True):
     """The argument of the reply job: look at this outcome."""
 
     run_id: int
