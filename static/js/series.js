@@ -1,0 +1,64 @@
+// The numbers behind a page's charts: named tables of rows, merged delta by delta on their first column.
+
+export class Series {
+  constructor(tables) {
+    this.tables = new Map();
+    this.merge(tables);
+  }
+
+  /** A table replaces the old one if it says `whole`; else its rows replace rows of the same first column. */
+  merge(tables) {
+    for (const [name, table] of Object.entries(tables ?? {})) {
+      const old = this.tables.get(name);
+      if (!old || table.whole) {
+        this.tables.set(name, { ...table, rows: [...table.rows] });
+        continue;
+      }
+      const byKey = new Map(old.rows.map((row) => [row[0], row]));
+      table.rows.forEach((row) => byKey.set(row[0], row));
+      old.rows = [...byKey.values()].sort((a, b) => a[0] - b[0]);
+    }
+  }
+
+  has(name) {
+    return (this.tables.get(name)?.rows.length ?? 0) > 0;
+  }
+
+  /** One column, in the order of the rows. */
+  column(name, column) {
+    const table = this.tables.get(name);
+    if (!table) return [];
+    const at = table.columns.indexOf(column);
+    return table.rows.map((row) => row[at] ?? null);
+  }
+
+  /** Rows as objects. */
+  rows(name) {
+    const table = this.tables.get(name);
+    if (!table) return [];
+    return table.rows.map((row) => Object.fromEntries(table.columns.map((column, i) => [column, row[i] ?? null])));
+  }
+}
+
+/** Mean of the last `width` values that exist; null until half a window is there, so that no line starts on noise. */
+export function trailingMean(values, width) {
+  return values.map((_, i) => {
+    const part = values.slice(Math.max(0, i - width + 1), i + 1).filter((value) => value !== null);
+    return part.length < width / 2 ? null : part.reduce((a, b) => a + b, 0) / part.length;
+  });
+}
+
+/** A null between two rows that do not follow each other, so that no line crosses a rewind. */
+export function breakAt(versions, parents, values) {
+  const x = [];
+  const y = [];
+  versions.forEach((version, i) => {
+    if (i > 0 && parents[i] !== null && parents[i] !== versions[i - 1]) {
+      x.push(null);
+      y.push(null);
+    }
+    x.push(version);
+    y.push(values[i]);
+  });
+  return { x, y };
+}
