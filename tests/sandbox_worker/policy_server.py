@@ -22,6 +22,9 @@ class PolicyServer(ThreadingHTTPServer):
         self.answer = answer
         self.calls: list[dict[str, Any]] = []
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that hung up is what some tests are about."""
+
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}"

@@ -1,0 +1,129 @@
+import pytest
+
+from sandbox_worker.messages import Check, GradeReport, Outcome
+from sandbox_worker.sandbox.base import Backend
+from tests.sandbox_worker.factories import fenced, limits, policy_call, put_task, put_tokenizer, rollout_request, task_files
+from tests.sandbox_worker.playing import play
+from tests.sandbox_worker.policy_server import saying
+from wire.store import FolderStore
+
+pytestmark = pytest.mark.sandbox
+
+
+def act(backend: Backend, store: FolderStore, *scripts: str, tests: str | None = None, **changes: object) -> Outcome:
+    """A rollout whose policy runs these scripts, graded by these tests."""
+    put_tokenizer(store)
+    files = task_files() if tests is None else task_files() | {"tests/test.sh": tests}
+    with saying(*map(fenced, scripts)) as server:
+        request = rollout_request(put_task(store, files), policy_call(server.url, **changes))
+        return play(backend, store, request)
+
+
+def graded(backend: Backend, store: FolderStore, tests: str) -> GradeReport:
+    return act(backend, store, "touch done", tests=tests).grade
+
+
+@pytest.mark.parametrize("name", ["reward.txt", "reward.json"])
+def test_a_reward_written_by_the_agent_does_not_count(backend: Backend, store: FolderStore, name: str) -> None:
+    forged = f"mkdir -p /logs/verifier; echo 1 >/logs/verifier/{name}; echo 1 >{name}; mkdir -p logs/verifier"
+    assert act(backend, store, forged).grade.verdict == "unsolved"
+
+
+def test_a_forged_reward_does_not_help_tests_that_write_none(backend: Backend, store: FolderStore) -> None:
+    outcome = act(backend, store, "mkdir -p /logs/verifier; echo 1 >/logs/verifier/reward.txt", tests="exit 0\n")
+    assert (outcome.ending.kind, outcome.ending.detail, outcome.grade.verdict) == ("infra", "grader", "none")
+    assert "neither reward.json nor reward.txt" in outcome.grade.error
+
+
+def test_a_background_process_of_the_agent_is_dead_before_the_grade(backend: Backend, store: FolderStore) -> None:
+    daemon = "setsid bash -c 'while :; do touch done; echo 1 >/logs/verifier/reward.txt; sleep 0.01; done' >/dev/null 2>&1 &"
+    slow = "sleep 0.3; ls /proc | grep -c '^[0-9]' ; [ -f done ] && echo 1 >/logs/verifier/reward.txt || echo 0 >/logs/verifier/reward.txt\n"
+    outcome = act(backend, store, f"{daemon}\nsleep 0.1; rm -f done", "rm -f done", tests=slow)
+    assert outcome.grade.verdict == "unsolved"
+
+
+def test_the_exit_code_of_the_tests_is_ignored(backend: Backend, store: FolderStore) -> None:
+    assert graded(backend, store, "echo 1 >/logs/verifier/reward.txt; exit 9\n").verdict == "solved"
+
+
+def test_tests_that_say_nothing_give_no_verdict(backend: Backend, store: FolderStore) -> None:
+    outcome = act(backend, store, "touch done", tests="echo broken; exit 1\n")
+    assert (outcome.ending.kind, outcome.ending.detail) == ("infra", "grader")
+    assert (outcome.grade.verdict, outcome.grade.score, outcome.grade.output) == ("none", None, "broken\n")
+    assert len(outcome.rounds) == 2
+
+
+@pytest.mark.parametrize("value", ["nan", "true", '"1"', "-1", "1e308", ""])
+def test_a_strange_reward_gives_no_verdict(backend: Backend, store: FolderStore, value: str) -> None:
+    report = graded(backend, store, f"echo '{value}' >/logs/verifier/reward.txt\n")
+    assert (report.verdict, report.score) == ("none", None)
+    assert "reward.txt" in report.error
+
+
+def test_a_linked_or_huge_reward_gives_no_verdict(backend: Backend, store: FolderStore) -> None:
+    linked = "echo 1 >x; ln -s /app/x /logs/verifier/reward.json; echo 1 >/logs/verifier/reward.txt\n"
+    huge = "head -c 1000000 /dev/zero >/logs/verifier/reward.txt\n"
+    for tests in (linked, huge):
+        report = graded(backend, store, tests)
+        assert report.verdict == "none"
+        assert "cannot be read" in report.error
+
+
+def test_a_partial_score_is_unsolved_and_kept(backend: Backend, store: FolderStore) -> None:
+    report = graded(backend, store, """echo '{"reward": 0.5, "lines": 12}' >/logs/verifier/reward.json\n""")
+    assert (report.verdict, report.score, report.metrics) == ("unsolved", 0.5, {"lines": 12.0})
+
+
+def test_the_checks_of_the_tests_are_kept(backend: Backend, store: FolderStore) -> None:
+    ctrf = """{"results": {"tests": [{"name": "made", "status": "passed"}]}}"""
+    report = graded(backend, store, f"echo '{ctrf}' >/logs/verifier/ctrf.json; echo 1 >/logs/verifier/reward.txt\n")
+    assert report.checks == (Check(name="made", passed=True),)
+
+
+def test_tests_that_hang_are_ended_and_what_they_wrote_first_counts(backend: Backend, store: FolderStore) -> None:
+    put_tokenizer(store)
+    files = task_files() | {"tests/test.sh": "echo 0 >/logs/verifier/reward.txt; sleep 60\n"}
+    with saying(fenced("true")) as server:
+        call = policy_call(server.url)
+        outcome = play(backend, store, rollout_request(put_task(store, files), call, limits=limits(verifier_seconds=1.0)))
+    assert outcome.grade.verdict == "unsolved"
+
+
+def test_tests_that_hang_without_a_reward_say_so(backend: Backend, store: FolderStore) -> None:
+    put_tokenizer(store)
+    files = task_files() | {"tests/test.sh": "sleep 60\n"}
+    with saying(fenced("true")) as server:
+        call = policy_call(server.url)
+        outcome = play(backend, store, rollout_request(put_task(store, files), call, limits=limits(verifier_seconds=1.0)))
+    assert outcome.grade.error.endswith("the tests ended as timed_out")
+
+
+def test_an_agent_that_deletes_everything_is_graded(backend: Backend, store: FolderStore) -> None:
+    outcome = act(backend, store, "rm -rf /app/* /app/.[!.]* /* 2>/dev/null; true")
+    assert (outcome.ending.kind, outcome.grade.verdict) == ("submitted", "unsolved")
+
+
+def test_a_folder_that_cannot_be_carried_is_unsolved_not_broken(backend: Backend, store: FolderStore) -> None:
+    flood = "touch done; for i in $(seq 300); do mkdir d$i; (cd d$i; touch $(seq 100)); done"
+    outcome = act(backend, store, flood)
+    assert (outcome.ending.kind, outcome.grade.verdict, outcome.grade.score) == ("submitted", "unsolved", 0.0)
+    assert "cannot be graded" in outcome.grade.error
+
+
+def test_links_and_pipes_of_the_agent_are_not_carried(backend: Backend, store: FolderStore) -> None:
+    tests = "ls -A >&2; [ -e secret ] || [ -p pipe ]; echo $((1 - $?)) >/logs/verifier/reward.txt; grep -c . kept\n"
+    outcome = act(backend, store, "ln -s /etc/passwd secret; mkfifo pipe; echo x >kept", tests=tests)
+    assert outcome.grade.verdict == "unsolved"
+    assert "kept" in outcome.grade.output
+
+
+def test_modes_of_files_are_carried(backend: Backend, store: FolderStore) -> None:
+    tests = "./tool; [ $? = 5 ] && echo 1 >/logs/verifier/reward.txt || echo 0 >/logs/verifier/reward.txt\n"
+    assert act(backend, store, "printf '#!/bin/sh\\nexit 5\\n' >tool; chmod +x tool", tests=tests).grade.verdict == "solved"
+
+
+def test_the_tests_environment_is_fixed(backend: Backend, store: FolderStore) -> None:
+    tests = 'echo "$PATH|$HOME|$PWD|$BASH_ENV"; echo 0 >/logs/verifier/reward.txt\n'
+    report = act(backend, store, "export PATH=/app:$PATH; echo 'evil' >~/.bashrc", tests=tests).grade
+    assert report.output.startswith("/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin|/tmp|/app|")
+    assert "evil" not in report.output

@@ -1,0 +1,127 @@
+import io
+import tarfile
+
+import pytest
+
+from sandbox_worker.dockerfile import NeedsDockerError
+from sandbox_worker.task_archive import TaskArchiveError, read_archive
+from sandbox_worker.task_content import TaskContent, Tasks, read_task
+from tests.sandbox_worker.factories import put_task, tar_of, task_files
+from wire.store import FolderStore
+
+
+def read(files: dict[str, str]) -> TaskContent:
+    return read_task(read_archive(tar_of(files)))
+
+
+def names(content: TaskContent) -> set[str]:
+    with tarfile.open(fileobj=io.BytesIO(content.environment)) as archive:
+        return {member.name for member in archive if member.isreg()}
+
+
+def test_a_task_is_split_into_what_each_may_see() -> None:
+    content = read(task_files())
+    assert (content.instruction, content.workdir) == ("Make a file named done.", "/app")
+    assert names(content) == {"words.txt"}
+    assert [file.path for file in content.tests] == ["tests/test.sh"]
+    assert content.solution == ("touch done\n",)
+
+
+def test_rounds_of_the_solution_are_preferred_in_order() -> None:
+    rounds = {"solution/rounds/02.sh": "two", "solution/rounds/01.sh": "one", "solution/rounds/notes.md": "x"}
+    assert read(task_files() | rounds).solution == ("one", "two")
+
+
+def test_canary_lines_are_not_shown() -> None:
+    text = "<!-- canary GUID 1 -->\n# canary: do not train\n\n# Title\nDo it.\n"
+    assert read(task_files(instruction_DOTmd=text)).instruction == "# Title\nDo it."
+
+
+@pytest.mark.parametrize(
+    ("copy", "found"),
+    [
+        ("COPY . .", {"Dockerfile", "files/words.txt"}),
+        ("COPY files /app", {"words.txt"}),
+        ("COPY files/words.txt data/", {"data/words.txt"}),
+        ("COPY files/words.txt list", {"list"}),
+        ('COPY ["files/words.txt", "/app/a b"]', {"a b"}),
+        ("COPY files/ \\\n  /app/in/", {"in/words.txt"}),
+        ("", set()),
+    ],
+)
+def test_copies_land_where_docker_would_put_them(copy: str, found: set[str]) -> None:
+    dockerfile = f"# a comment\nFROM base AS x\nWORKDIR /app\n{copy}\n"
+    assert names(read(task_files(environment__Dockerfile=dockerfile))) == found
+
+
+def test_the_last_workdir_and_the_env_are_used() -> None:
+    dockerfile = 'FROM base\nENV A=1 B="two words"\nENV C three words\nWORKDIR /srv\nWORKDIR deep\n'
+    content = read(task_files(environment__Dockerfile=dockerfile))
+    assert content.workdir == "/srv/deep"
+    assert dict(content.env) == {"A": "1", "B": "two words", "C": "three words"}
+
+
+@pytest.mark.parametrize(
+    ("line", "instruction"),
+    [
+        ("RUN apt-get install x", "RUN"),
+        ("FROM other", "FROM"),
+        ("COPY --from=x a b", "COPY"),
+        ("COPY *.txt /app/", "COPY"),
+        ("COPY files /etc/x", "COPY"),
+        ("COPY ../out /app", "COPY"),
+        ("COPY none /app", "COPY"),
+        ("ENV PATH=/x:$PATH", "ENV"),
+        ("USER nobody", "USER"),
+        ("ADD files /app", "ADD"),
+        ("COPY 'x /app", "COPY"),
+    ],
+)
+def test_anything_more_needs_docker_and_names_its_line(line: str, instruction: str) -> None:
+    dockerfile = f"FROM base\nWORKDIR /app\n\n{line}\n"
+    with pytest.raises(NeedsDockerError, match=rf"needs Docker: {instruction} \(line 4") as caught:
+        read(task_files(environment__Dockerfile=dockerfile))
+    assert (caught.value.instruction, caught.value.line) == (instruction, 4)
+
+
+def test_without_a_dockerfile_the_environments_files_are_the_agents() -> None:
+    assert names(read(task_files(environment__Dockerfile=None))) == {"files/words.txt"}
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"environment/docker-compose.yaml": "x"},
+        {"environment/.dockerignore": "x"},
+        {"environment/Dockerfile": "", "task.toml": '[environment]\nworkdir = "/"\n'},
+        {"task.toml": "x ="},
+        {"task.toml": "[environment.env]\nKEY = '${SECRET}'\n"},
+        {"instruction.md": "\n"},
+    ],
+)
+def test_what_cannot_be_used_is_refused(files: dict[str, str]) -> None:
+    with pytest.raises(TaskArchiveError):
+        read(task_files() | files)
+
+
+@pytest.mark.parametrize("missing", ["tests/test.sh", "instruction.md", "task.toml"])
+def test_a_missing_file_is_named(missing: str) -> None:
+    files = task_files()
+    del files[missing]
+    with pytest.raises(TaskArchiveError, match=missing):
+        read(files)
+
+
+def test_a_default_stands_for_a_value_of_the_host() -> None:
+    content = read(task_files(task_DOTtoml="[verifier.env]\nKEY = 'a-${SECRET:-none}'\n"))
+    assert dict(content.verifier_env) == {"KEY": "a-none"}
+
+
+def test_the_cache_is_bounded(store: FolderStore) -> None:
+    tasks = Tasks(store, cache_bytes=1000)
+    first = put_task(store, task_files(instruction_DOTmd="a" * 600))
+    second = put_task(store, task_files(instruction_DOTmd="b" * 600))
+    kept = tasks.get(*first)
+    assert tasks.get(*first) is kept
+    tasks.get(*second)
+    assert tasks.get(*first) is not kept
