@@ -78,7 +78,7 @@ POLICIES = {
 }
 SEVERITIES = {
     "info": Badge("Note", "idle", "info"),
-    "warning": Badge("Warning", "warn", "alert"),
+    "warn": Badge("Warning", "warn", "alert"),
     "error": Badge("Error", "broken", "broken"),
     "critical": Badge("Critical", "broken", "broken"),
 }

@@ -114,6 +114,11 @@ class Endpoint(models.Model):
     def __str__(self) -> str:
         return self.name
 
+    def move_to(self, url: str) -> None:
+        """The same server at another address."""
+        self.url = url
+        self.save(update_fields=["url"])
+
     def note(self, *, healthy: bool, error: str, served: list[str], now: datetime) -> None:
         """Keep what a check found."""
         self.healthy, self.error, self.served, self.checked_at = healthy, error, served, now

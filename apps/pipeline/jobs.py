@@ -27,7 +27,9 @@ def tick() -> None:
 
 @shared_task(name="pipeline.nudge")
 def nudge(run_id: int) -> None:
-    advance(Run.objects.get(pk=run_id), now=timezone.now())
+    run = Run.objects.active().filter(pk=run_id).first()
+    if run is not None:
+        advance(run, now=timezone.now())
 
 
 @shared_task(name="pipeline.check_ledgers")

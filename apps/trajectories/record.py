@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from django.db import connection, transaction
 
-from apps.lifecycle.announce import hint
+from apps.lifecycle.announce import announce, hint
 from apps.rollouts.dispatch import outcome_prefix
 from apps.runs.models import Run
 from apps.trajectories.models import Segment
@@ -81,11 +81,7 @@ def record_segment(run: Run, key: str, data: bytes, *, sha256: str, cap: int, no
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         raise DamagedSegmentError(f"{key}: {error}") from error
     with transaction.atomic():
-        # The row comes first: a second recorder of the same segment waits for it here, then finds it and leaves.
-        _, fresh = Segment.objects.get_or_create(
-            key=key, defaults={"run": run, "sha256": sha256, "outcomes": len(outcomes), "recorded": 0}
-        )
-        if not fresh:
+        if not _enter(run, key, hashlib.sha256(data).hexdigest(), len(outcomes), now):
             return 0
         recorded = _record(run, key, outcomes, cap=cap, now=now)
         Segment.objects.filter(key=key).update(recorded=recorded)
@@ -100,9 +96,34 @@ def sweep_segments(run: Run, store: Store, *, cap: int, now: datetime) -> int:
     known = set(Segment.objects.filter(run=run).values_list("key", flat=True))
     recorded = 0
     for key in store.list(outcome_prefix(run)):
-        if key not in known:
+        if key in known:
+            continue
+        try:
             recorded += record_segment(run, key, store.get(key), sha256="", cap=cap, now=now)
+        except DamagedSegmentError as error:
+            _set_aside(run, key, str(error), now)
     return recorded
+
+
+def _set_aside(run: Run, key: str, why: str, now: datetime) -> None:
+    """A damaged segment is told of once; its rollouts expire and are tried again."""
+    with transaction.atomic():
+        if _enter(run, key, "", 0, now):
+            announce(run.stream(), "segment.damaged", why)
+            log.error(why)
+
+
+_ENTER = """
+INSERT INTO trajectories_segment (key, run_id, sha256, outcomes, recorded, at) VALUES (%s, %s, %s, %s, 0, %s)
+ON CONFLICT DO NOTHING
+"""
+
+
+def _enter(run: Run, key: str, sha256: str, outcomes: int, now: datetime) -> bool:
+    """The row comes first: a second recorder of the same segment waits for it here, then finds it and leaves."""
+    with connection.cursor() as cursor:
+        cursor.execute(_ENTER, [key, run.pk, sha256, outcomes, now])
+        return cursor.rowcount == 1
 
 
 def _record(run: Run, key: str, outcomes: Iterable[tuple[int, int, Outcome]], *, cap: int, now: datetime) -> int:
@@ -129,7 +150,7 @@ def _row(offset: int, length: int, outcome: Outcome) -> dict[str, Any]:
         "offset": offset,
         "length": length,
         "incarnation": outcome.incarnation,
-        "counts": outcome.ending.kind != "infra",
+        "counts": outcome.ending.kind != "infra" and outcome.grade.verdict != "none",
         "ending_kind": outcome.ending.kind,
         "ending_detail": outcome.ending.detail,
         "evidence": _text(outcome.ending.evidence),

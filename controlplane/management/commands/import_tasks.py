@@ -1,0 +1,60 @@
+"""manage.py import_tasks: bring task folders in, or the bundled set, and start their controls."""
+
+from argparse import ArgumentParser
+from pathlib import Path
+
+from django.core.management.base import BaseCommand, CommandError
+
+from apps.accounts.models import Project
+from apps.admission.controls import start_controls
+from apps.tasks import states
+from apps.tasks.formats.errors import TaskFormatError
+from apps.tasks.importing import EmptyImportError, import_bundled, import_folders
+from apps.tasks.models import SPLITS, TaskSet
+from apps.trajectories.store import object_store
+
+
+class Command(BaseCommand):
+    help = "Import task folders (Harbor format) into a task set, and prove them in real boxes."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("folder", nargs="?", type=Path, help="a folder with train/, held-out/ or unseen/ task folders")
+        parser.add_argument("--name", default="", help="of the task set; default: the folder's name")
+        parser.add_argument("--bundled", action="store_true", help="the task set that ships with Assay")
+
+    def handle(self, *_args: object, folder: Path | None, name: str, bundled: bool, **_options: object) -> None:
+        project = Project.default()
+        try:
+            if bundled:
+                task_set = import_bundled(project, object_store())
+            elif folder is None:
+                raise CommandError("Name a folder of task folders, or say --bundled.")
+            else:
+                found = task_folders(folder)
+                task_set = import_folders(project, name or folder.resolve().name, found, object_store())
+        except (TaskFormatError, EmptyImportError) as error:
+            raise CommandError(str(error)) from error
+        self.stdout.write(f"{task_set}: {task_set.entries.count()} tasks")
+        self._prove(project, task_set)
+
+    def _prove(self, project: Project, task_set: TaskSet) -> None:
+        rejected = task_set.entries.filter(task_version__state=states.REJECTED)
+        for entry in rejected.select_related("task_version__task"):
+            problem = next(row for row in entry.task_version.findings if row["level"] == "error")
+            self.stderr.write(f"{entry.task_version}: rejected, {problem['file']}: {problem['message']}")
+        if task_set.entries.filter(task_version__state=states.LINTED).exists():
+            run = start_controls(project, None, task_set)
+            self.stdout.write(f"Its controls are run {run.pk}: the solution must pass, doing nothing must fail.")
+
+
+def task_folders(top: Path) -> list[tuple[Path, str]]:
+    """(folder, split) pairs: <top>/<split>/<task>, or <top>/<task> as held-out."""
+    if not top.is_dir():
+        raise CommandError(f"{top} is no folder. Name one that holds task folders.")
+    found = []
+    for split in SPLITS:
+        if (top / split).is_dir():
+            found += [(task, split) for task in sorted((top / split).iterdir()) if task.is_dir()]
+    if not found:
+        found = [(task, "held-out") for task in sorted(top.iterdir()) if (task / "task.toml").exists()]
+    return found
