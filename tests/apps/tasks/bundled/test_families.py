@@ -31,6 +31,7 @@ def written(family: str, seed: int, place: Path) -> Path:
     return task
 
 
+@pytest.mark.sandbox
 @pytest.mark.parametrize(("family", "seed"), SWEEP)
 def test_the_reference_passes_and_nothing_and_a_mistake_fail(family: str, seed: int, tmp_path: Path) -> None:
     task, instance = written(family, seed, tmp_path), make_instance(family, seed)
@@ -39,6 +40,7 @@ def test_the_reference_passes_and_nothing_and_a_mistake_fail(family: str, seed: 
     assert reward(task, tmp_path / "reference", *instance.rounds) == "1"
 
 
+@pytest.mark.sandbox
 @pytest.mark.parametrize(("family", "seed"), [(f, s) for f, s in SWEEP if FAMILIES[f].rounds == 2])
 def test_looking_alone_fails_and_shows_what_the_second_round_needs(family: str, seed: int, tmp_path: Path) -> None:
     task, (look, do) = written(family, seed, tmp_path), make_instance(family, seed).rounds
@@ -60,6 +62,7 @@ def test_the_solve_script_does_what_the_rounds_do(family: str, tmp_path: Path) -
     assert len(rounds) == FAMILIES[family].rounds
 
 
+@pytest.mark.sandbox
 def test_a_reward_is_never_written_without_the_checks(tmp_path: Path) -> None:
     task = written("write-word", 0, tmp_path)
     (task / "tests" / "checks.sh").unlink()
@@ -67,6 +70,7 @@ def test_a_reward_is_never_written_without_the_checks(tmp_path: Path) -> None:
         reward(task, tmp_path / "run")
 
 
+@pytest.mark.sandbox
 @pytest.mark.parametrize(
     "attack",
     [
@@ -83,12 +87,16 @@ def test_what_only_looks_like_the_word_fails(attack: str, tmp_path: Path) -> Non
     assert reward(task, tmp_path / "run", attack.format(word=word, path=path)) == "0"
 
 
+@pytest.mark.sandbox
 @pytest.mark.parametrize(
     "body",
     [
         "import os; os._exit(0)",
         "open('/tests/test.sh').read()",
         "while True: pass",
+        "slow = 3**10**8",
+        "getattr(int, chr(95))",
+        "@exit\ndef more(): return 1",
         "print([str(n) for n in range(3)])",
         "def {name}(a, b): return True",
     ],
