@@ -10,7 +10,7 @@ from apps.tasks.formats.archive import unpack
 from apps.tasks.formats.content import ContentFile, content_files, digest_of
 from apps.tasks.formats.dockerfile import Copy, Dockerfile, needs_docker, parse_dockerfile
 from apps.tasks.formats.errors import TaskFormatError
-from apps.tasks.formats.task_toml import EnvironmentTable, megabytes, read_task_toml
+from apps.tasks.formats.task_toml import EnvironmentTable, megabytes, read_task_toml, with_defaults
 
 CANARY = re.compile(r"^(<!--.*canary.*-->|#.*canary.*)$", re.IGNORECASE)
 MAX_INSTRUCTION_BYTES = 256 * 1024
@@ -94,8 +94,8 @@ def read_folder(folder: Path) -> TaskFolder:
         resources=resources_of(environment),
         network=network_of(environment),
         workdir=workdir,
-        env=tuple((dict(dockerfile.env) | environment.env).items()),
-        verifier_env=tuple(settings.verifier.env.items()),
+        env=tuple((dict(dockerfile.env) | plain_env(environment.env)).items()),
+        verifier_env=tuple(plain_env(settings.verifier.env).items()),
         dockerfile=dockerfile,
         workspace=tuple(workspace_of(files, dockerfile, workdir)),
         reference_rounds=reference_of(folder, files),
@@ -174,6 +174,10 @@ def resources_of(environment: EnvironmentTable) -> Resources:
         memory_mb=megabytes("environment.memory", environment.memory_mb, environment.memory),
         storage_mb=megabytes("environment.storage", environment.storage_mb, environment.storage),
     )
+
+
+def plain_env(table: dict[str, str]) -> dict[str, str]:
+    return {key: with_defaults(value) for key, value in table.items()}
 
 
 def network_of(environment: EnvironmentTable) -> str:

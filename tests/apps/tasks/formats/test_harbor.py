@@ -246,3 +246,8 @@ def test_the_environment_is_of_both_files_and_settings_are_stronger(tmp_path: Pa
         "environment/Dockerfile": "FROM x\nWORKDIR /app\nENV A=1 B='2 two'\nENV C some words\n"
     }
     assert dict(read_folder(task_folder(tmp_path, changes)).env) == {"A": "1", "B": "3", "C": "some words"}
+
+
+def test_a_variable_of_the_host_is_replaced_by_its_default(tmp_path: Path) -> None:
+    task = read_folder(task_folder(tmp_path, toml('[verifier.env]\nA = "x${KEY:-one}y"\nB = "${C:-}"\n')))
+    assert task.verifier_env == (("A", "xoney"), ("B", ""))
