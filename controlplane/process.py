@@ -29,3 +29,5 @@ class Process:
     """What stands after it starts only once it is ready, and is gone before it is stopped."""
     once: bool = False
     """A step, not a service: it must end with exit code 0, and is never started again."""
+    keep_output: bool = True
+    """False: what it prints is shown, and no file gets it."""

@@ -203,5 +203,9 @@ LOGGING = {
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["console"], "level": environment.read_text("ASSAY_LOG_LEVEL", "INFO").upper()},
-    "loggers": {"django.server": {"handlers": ["console"], "propagate": False}},
+    "loggers": {
+        # Two lines for each job, of which there is one a second, would hide everything else.
+        "celery.worker.strategy": {"level": "WARNING"},
+        "celery.app.trace": {"level": "WARNING"},
+    },
 }

@@ -87,7 +87,8 @@ def stack_processes(choice: Choice) -> list[Process]:
     if services & USERS_OF_THE_BROKER and settings.ASSAY_BROKER_URL == broker_url(data):
         processes.append(valkey_process(data))
     if services & USERS_OF_THE_DATABASE:
-        processes += [_step("migrate", "migrate", "--no-input"), _step("prepare", "prepare")]
+        processes.append(_step("migrate", "migrate", "--no-input"))
+        processes.append(replace(_step("prepare", "prepare"), keep_output=False))  # it may show a new password
     if "web" in services:
         processes.append(_step("static", "collectstatic", "--no-input", "--verbosity=0"))
     makers = {
@@ -133,8 +134,23 @@ def _step(name: str, *arguments: str) -> Process:
 def _worker(name: str, app: str, threads: int, queue: str) -> Process:
     return _process(
         name,
-        *("-m", "celery", "-A", app, "worker", "-P", "threads", "-c", str(threads), "-Q", queue, "-n", f"{name}@%h"),
-        *("--without-gossip", "--without-mingle", "--without-heartbeat", "-l", "INFO"),
+        *(
+            "-m",
+            "celery",
+            "-q",
+            "-A",
+            app,
+            "worker",
+            "-P",
+            "threads",
+            "-c",
+            str(threads),
+            "-Q",
+            queue,
+            "-n",
+            f"{name}@%h",
+        ),
+        *("--without-gossip", "--without-mingle", "--without-heartbeat", "-l", "WARNING"),
         threads=threads,
     )
 

@@ -47,12 +47,10 @@ class Supervisor:
     ) -> None:
         """logs: a folder for one file a process. console: where their lines are shown as well."""
         if logs is not None:
-            logs.mkdir(parents=True, exist_ok=True)
+            logs.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._console = Console(console)
         self._guard = Guard()
-        self._children = {
-            each.name: Child(each, Log(each.name, logs, self._console), self._guard) for each in processes
-        }
+        self._children = {each.name: self._child(each, logs) for each in processes}
         self._stop_seconds = stop_seconds
         self._stopping = threading.Event()
         self._settled = threading.Event()
@@ -112,6 +110,10 @@ class Supervisor:
     def refused(self) -> list[str]:
         """Those that said that they cannot work on this host."""
         return [name for name, child in self._children.items() if child.refused]
+
+    def _child(self, process: Process, logs: Path | None) -> Child:
+        log = Log(process.name, logs if process.keep_output else None, self._console)
+        return Child(process, log, self._guard)
 
     def _run(self) -> None:
         try:
