@@ -62,6 +62,9 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Budget of sampled tokens; ends the training cleanly."""
     seed: int = 0
 
+    def with_seed(self, seed: int) -> "RunConfig":
+        return msgspec.structs.replace(self, seed=seed)
+
 
 def parse_config(values: dict[str, Any]) -> RunConfig:
     """Raises ConfigError with the field, the value and what it may be."""

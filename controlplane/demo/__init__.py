@@ -1,0 +1,1 @@
+"""The demo: from nothing to a trained model, with its numbers, on this machine."""

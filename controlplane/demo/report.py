@@ -1,0 +1,148 @@
+"""The numbers of a demo run: held-out completion in its three phases, the paired difference, and what it cost."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from django.db.models import Sum
+from rich.table import Table
+
+from apps.buffer.ledger import ledger
+from apps.evaluation.compare import compare
+from apps.evaluation.models import Evaluation
+from apps.pipeline.learn import train_seconds
+from apps.runs.models import Run
+from apps.training.models import live_steps
+from apps.trajectories.models import Trajectory
+
+
+@dataclass(frozen=True)
+class Phases:
+    """The held-out (or unseen) evaluations that a demo compares."""
+
+    base: Evaluation
+    warm: Evaluation
+    final: Evaluation
+
+
+def phases(run: Run, suite: str) -> Phases | None:
+    """None while one of them is missing."""
+    done = Evaluation.objects.of(run).finished().filter(suite=suite).order_by("version")
+    base, warm, final = done.filter(why="first").first(), done.filter(why="warm").first(), done.filter(why="last").last()
+    if base is None or warm is None or final is None:
+        return None
+    return Phases(base, warm, final)
+
+
+def numbers(run: Run, *, peak_rss_bytes: int) -> dict[str, Any]:
+    """What --json writes. n/a is null."""
+    return {
+        "run": run.pk,
+        "formula": run.formula,
+        "held_out": _suite(run, "held-out"),
+        "unseen": _suite(run, "unseen"),
+        "train_seconds": train_seconds(run),
+        "learner_steps": live_steps(run, "sft") + live_steps(run, "grpo"),
+        "sft_steps": live_steps(run, "sft"),
+        "grpo_steps": live_steps(run, "grpo"),
+        "sampled_tokens": Trajectory.objects.of(run).aggregate(n=Sum("sampled_tokens"))["n"] or 0,
+        "prompt_tokens": Trajectory.objects.of(run).aggregate(n=Sum("prompt_tokens"))["n"] or 0,
+        "sandbox_seconds": Trajectory.objects.of(run).aggregate(n=Sum("sandbox_seconds"))["n"] or 0.0,
+        "peak_rss_bytes": peak_rss_bytes,
+        "ledger_exact": ledger(run).exact,
+    }
+
+
+def write_json(path: Path, values: dict[str, Any]) -> None:
+    path.write_text(json.dumps(values, indent=2) + "\n")
+
+
+def _suite(run: Run, suite: str) -> dict[str, Any] | None:
+    found = phases(run, suite)
+    if found is None:
+        return None
+    difference = compare(found.final, found.warm)
+    families = sorted(found.final.result["by_family"])
+    return {
+        "base": found.base.estimate,
+        "warm": found.warm.estimate,
+        "final": found.final.estimate,
+        "paired_difference": {
+            "estimate": difference.interval.estimate,
+            "low": difference.interval.low,
+            "high": difference.interval.high,
+            "of": "final minus warm: GRPO alone",
+            "better": difference.better,
+            "worse": difference.worse,
+            "tied": difference.tied,
+        },
+        "tasks": found.final.tasks,
+        "attempts": found.final.attempts,
+        "tries": found.final.tries,
+        "by_family": {
+            family: {
+                phase: getattr(found, phase).result["by_family"].get(family, {}).get("estimate")
+                for phase in ("base", "warm", "final")
+            }
+            | {"two_rounds": found.final.result["by_family"][family]["two_rounds"]}
+            for family in families
+        },
+        "two_rounds": {phase: _estimate(getattr(found, phase), "two_rounds") for phase in ("base", "warm", "final")},
+        "one_round": {phase: _estimate(getattr(found, phase), "one_round") for phase in ("base", "warm", "final")},
+        "solved_within": {phase: _within(getattr(found, phase)) for phase in ("base", "warm", "final")},
+    }
+
+
+def _estimate(evaluation: Evaluation, part: str) -> float | None:
+    found = evaluation.result.get(part)
+    return found["estimate"] if found else None
+
+
+def _within(evaluation: Evaluation) -> dict[str, float | None]:
+    rounds = evaluation.result.get("rounds")
+    return {str(row["rounds"]): row["estimate"] for row in rounds["within"]} if rounds else {}
+
+
+def closing_table(run: Run, values: dict[str, Any]) -> Table:
+    """The table at the end of the demo."""
+    table = Table(title=f"{run.name}: {values['sft_steps']} SFT steps, {values['grpo_steps']} GRPO steps")
+    table.add_column("")
+    for head in ("as it comes", "after warm start", "after GRPO", "GRPO alone, paired"):
+        table.add_column(head, justify="right")
+    for title, suite in (("held-out completion", "held_out"), ("unseen families", "unseen")):
+        row = values[suite]
+        if row is not None:
+            table.add_row(title, *(_percent(row[phase]) for phase in ("base", "warm", "final")), _points(row))
+    held_out = values["held_out"]
+    if held_out is not None:
+        for title, part in (("  one-round families", "one_round"), ("  two-round families", "two_rounds")):
+            table.add_row(title, *(_percent(held_out[part][phase]) for phase in ("base", "warm", "final")), "")
+        for k in sorted(held_out["solved_within"]["final"]):
+            shares = (held_out["solved_within"][phase].get(k) for phase in ("base", "warm", "final"))
+            table.add_row(f"  solved within {k} round{'s' if k != '1' else ''}", *(_percent(share) for share in shares), "")
+    return table
+
+
+def closing_lines(values: dict[str, Any]) -> list[str]:
+    """What the table does not say."""
+    held_out = values["held_out"]
+    tasks = f"{held_out['tasks']} held-out tasks x {held_out['tries']} tries; " if held_out else ""
+    return [
+        f"{tasks}intervals are 95 %, paired by task, clustered by family.",
+        f"GRPO took {values['train_seconds']:.0f} s; {values['sampled_tokens']:,} tokens sampled in all, "
+        f"{values['prompt_tokens']:,} prompt tokens, {values['sandbox_seconds']:,.0f} sandbox-seconds, "
+        f"peak memory {values['peak_rss_bytes'] / 2**30:.1f} GiB; ledger {'exact' if values['ledger_exact'] else 'OFF'}.",
+    ]
+
+
+def _percent(share: float | None) -> str:
+    return "n/a" if share is None else f"{share * 100:.1f} %"
+
+
+def _points(row: dict[str, Any]) -> str:
+    found = row["paired_difference"]
+    if found["estimate"] is None:
+        return "n/a"
+    interval = "" if found["low"] is None else f" [{found['low'] * 100:+.1f}, {found['high'] * 100:+.1f}]"
+    return f"{found['estimate'] * 100:+.1f} points{interval}"
