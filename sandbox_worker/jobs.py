@@ -8,12 +8,11 @@ import logging
 import sys
 from typing import Any
 
-import msgspec
 from celery import Celery, signals
 
+from sandbox_worker.batch import BadBatchError, decode_batch
 from sandbox_worker.engine import EngineClosedError
-from sandbox_worker.errors import SandboxWorkerError
-from sandbox_worker.messages import ACCEPT_BATCH_JOB, BATCH_SIZE, ROLLOUTS_QUEUE, RolloutBatch
+from sandbox_worker.messages import ACCEPT_BATCH_JOB, ROLLOUTS_QUEUE
 from sandbox_worker.sandbox.base import HostCannotIsolateError
 from sandbox_worker.settings import read_settings
 from sandbox_worker.worker import Worker
@@ -45,31 +44,12 @@ app.conf.update(
 )
 
 
-class BadBatchError(SandboxWorkerError):
-    """A message that is no batch; names the field."""
-
-
 class Process:
     """What this process holds from worker_init to worker_shutdown."""
 
     worker: Worker | None = None
     consumer: Any = None
     """Celery's, from worker_ready on."""
-
-
-def decode_batch(payload: object) -> RolloutBatch:
-    """Raises BadBatchError."""
-    try:
-        batch = msgspec.convert(payload, RolloutBatch)
-    except msgspec.ValidationError as error:
-        raise BadBatchError(f"batch refused: {error}") from error
-    if batch.version != RolloutBatch.__struct_defaults__[-1]:
-        raise BadBatchError(f"batch refused: version {batch.version} is not known - at `$.version`")
-    if len(batch.requests) > BATCH_SIZE:
-        raise BadBatchError(f"batch refused: more than {BATCH_SIZE} requests - at `$.requests`")
-    if any(request.run_id != batch.run_id for request in batch.requests):
-        raise BadBatchError("batch refused: a request of another run - at `$.requests`")
-    return batch
 
 
 @app.task(name=ACCEPT_BATCH_JOB)

@@ -98,11 +98,19 @@ def limits(**changes: Any) -> RolloutLimits:
 
 
 def policy_call(url: str, **changes: Any) -> PolicyCall:
-    values = {"url": url, "model": "7@3", "version": 3, "tokenizer_prefix": "policies/small", "sampling": Sampling(seed=5)}
+    values = {
+        "url": url,
+        "model": "7@3",
+        "version": 3,
+        "tokenizer_prefix": "policies/small",
+        "sampling": Sampling(seed=5),
+    }
     return PolicyCall(**values | changes)
 
 
-def rollout_request(task: tuple[str, str], policy: PolicyCall | ScriptedCall | None = None, **changes: Any) -> RolloutRequest:
+def rollout_request(
+    task: tuple[str, str], policy: PolicyCall | ScriptedCall | None = None, **changes: Any
+) -> RolloutRequest:
     values = {
         "rollout_id": 1,
         "run_id": 7,

@@ -1,9 +1,10 @@
 """A stand-in for the policy server, over real HTTP: answers from a script, in the subset of the API that is used."""
 
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -21,6 +22,17 @@ class PolicyServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), _Handler)
         self.answer = answer
         self.calls: list[dict[str, Any]] = []
+        self._connections: list[socket.socket] = []
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self._connections.append(request)
+        super().process_request(request, client_address)
+
+    def hang_up(self) -> None:
+        """As a process that ends: kept-alive connections go with it."""
+        for connection in self._connections:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that hung up is what some tests are about."""
@@ -75,6 +87,7 @@ def serving(answer: Callable[[dict[str, Any], int], Answer], port: int = 0) -> I
         yield server
     finally:
         server.shutdown()
+        server.hang_up()
         server.server_close()
 
 

@@ -25,7 +25,9 @@ from wire.store import FolderStore
 pytestmark = pytest.mark.sandbox
 
 
-def say(backend: Backend, store: FolderStore, *messages: str, task: dict[str, str] | None = None, **changes: object) -> Outcome:
+def say(
+    backend: Backend, store: FolderStore, *messages: str, task: dict[str, str] | None = None, **changes: object
+) -> Outcome:
     put_tokenizer(store)
     with saying(*messages) as server:
         return play(backend, store, rollout_request(put_task(store, task), policy_call(server.url), **changes))

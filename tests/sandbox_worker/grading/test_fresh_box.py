@@ -2,7 +2,15 @@ import pytest
 
 from sandbox_worker.messages import Check, GradeReport, Outcome
 from sandbox_worker.sandbox.base import Backend
-from tests.sandbox_worker.factories import fenced, limits, policy_call, put_task, put_tokenizer, rollout_request, task_files
+from tests.sandbox_worker.factories import (
+    fenced,
+    limits,
+    policy_call,
+    put_task,
+    put_tokenizer,
+    rollout_request,
+    task_files,
+)
 from tests.sandbox_worker.playing import play
 from tests.sandbox_worker.policy_server import saying
 from wire.store import FolderStore
@@ -36,7 +44,9 @@ def test_a_forged_reward_does_not_help_tests_that_write_none(backend: Backend, s
 
 
 def test_a_background_process_of_the_agent_is_dead_before_the_grade(backend: Backend, store: FolderStore) -> None:
-    daemon = "setsid bash -c 'while :; do touch done; echo 1 >/logs/verifier/reward.txt; sleep 0.01; done' >/dev/null 2>&1 &"
+    daemon = (
+        "setsid bash -c 'while :; do touch done; echo 1 >/logs/verifier/reward.txt; sleep 0.01; done' >/dev/null 2>&1 &"
+    )
     slow = "sleep 0.3; ls /proc | grep -c '^[0-9]' ; [ -f done ] && echo 1 >/logs/verifier/reward.txt || echo 0 >/logs/verifier/reward.txt\n"
     outcome = act(backend, store, f"{daemon}\nsleep 0.1; rm -f done", "rm -f done", tests=slow)
     assert outcome.grade.verdict == "unsolved"
@@ -85,7 +95,9 @@ def test_tests_that_hang_are_ended_and_what_they_wrote_first_counts(backend: Bac
     files = task_files() | {"tests/test.sh": "echo 0 >/logs/verifier/reward.txt; sleep 60\n"}
     with saying(fenced("true")) as server:
         call = policy_call(server.url)
-        outcome = play(backend, store, rollout_request(put_task(store, files), call, limits=limits(verifier_seconds=1.0)))
+        outcome = play(
+            backend, store, rollout_request(put_task(store, files), call, limits=limits(verifier_seconds=1.0))
+        )
     assert outcome.grade.verdict == "unsolved"
 
 
@@ -94,7 +106,9 @@ def test_tests_that_hang_without_a_reward_say_so(backend: Backend, store: Folder
     files = task_files() | {"tests/test.sh": "sleep 60\n"}
     with saying(fenced("true")) as server:
         call = policy_call(server.url)
-        outcome = play(backend, store, rollout_request(put_task(store, files), call, limits=limits(verifier_seconds=1.0)))
+        outcome = play(
+            backend, store, rollout_request(put_task(store, files), call, limits=limits(verifier_seconds=1.0))
+        )
     assert outcome.grade.error.endswith("the tests ended as timed_out")
 
 
@@ -119,7 +133,10 @@ def test_links_and_pipes_of_the_agent_are_not_carried(backend: Backend, store: F
 
 def test_modes_of_files_are_carried(backend: Backend, store: FolderStore) -> None:
     tests = "./tool; [ $? = 5 ] && echo 1 >/logs/verifier/reward.txt || echo 0 >/logs/verifier/reward.txt\n"
-    assert act(backend, store, "printf '#!/bin/sh\\nexit 5\\n' >tool; chmod +x tool", tests=tests).grade.verdict == "solved"
+    assert (
+        act(backend, store, "printf '#!/bin/sh\\nexit 5\\n' >tool; chmod +x tool", tests=tests).grade.verdict
+        == "solved"
+    )
 
 
 def test_the_tests_environment_is_fixed(backend: Backend, store: FolderStore) -> None:

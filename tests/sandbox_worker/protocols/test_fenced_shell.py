@@ -5,7 +5,9 @@ from sandbox_worker.protocols.fenced_shell import SYSTEM_PROMPT, Command, GiveUp
 
 @pytest.mark.parametrize("language", ["", "sh", "bash", "shell"])
 def test_one_fenced_block_is_the_command(language: str) -> None:
-    assert parse(f"Let me look.\n```{language}\nls -l\necho x\n```\nThen more.", cut=False) == Command("ls -l\necho x\n")
+    assert parse(f"Let me look.\n```{language}\nls -l\necho x\n```\nThen more.", cut=False) == Command(
+        "ls -l\necho x\n"
+    )
 
 
 def test_only_the_first_block_runs() -> None:
