@@ -1,4 +1,7 @@
-"""What a fresh installation needs before anybody signs in: a project, an administrator, the endpoint. Safe to repeat."""
+"""What a fresh installation needs before anybody signs in: a project, an administrator, the endpoint.
+
+Safe to repeat.
+"""
 
 import secrets
 from dataclasses import dataclass

@@ -15,7 +15,9 @@ class TokenAuthentication(BaseAuthentication):
             return None
         token = ApiToken.find(text.strip(), timezone.now())
         if token is None:
-            raise AuthenticationFailed("The API token is unknown, revoked or expired. Make a new one on your account page.")
+            raise AuthenticationFailed(
+                "The API token is unknown, revoked or expired. Make a new one on your account page."
+            )
         token.touch(timezone.now())
         return token.user, token
 

@@ -94,9 +94,7 @@ class ApiToken(models.Model):
     def issue(cls, user: User, name: str, expires_at: datetime | None = None) -> tuple["ApiToken", str]:
         """A new token and its whole text, 'assay_<key id>.<secret>', which is not kept."""
         key_id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
-        token = cls.objects.create(
-            user=user, name=name, key_id=key_id, digest=_digest(secret), expires_at=expires_at
-        )
+        token = cls.objects.create(user=user, name=name, key_id=key_id, digest=_digest(secret), expires_at=expires_at)
         return token, f"assay_{key_id}.{secret}"
 
     @classmethod

@@ -86,7 +86,8 @@ class Sample(models.Model):
             one_of("sample_state", "state", states.SAMPLE_STATES),
             models.CheckConstraint(
                 name="sample_discarded_for_a_reason",
-                condition=Q(state="discarded", reason__in=sorted(states.REASONS)) | (~Q(state="discarded") & Q(reason="")),
+                condition=Q(state="discarded", reason__in=sorted(states.REASONS))
+                | (~Q(state="discarded") & Q(reason="")),
             ),
             models.CheckConstraint(
                 name="sample_used_in_a_batch", condition=Q(state__in=["buffered", "discarded"]) | Q(batch__isnull=False)

@@ -50,9 +50,7 @@ def group_of_samples(group: Group, formula: str, store: Store) -> SampleGroup:
     values = dict(
         Reward.objects.filter(trajectory__in=trajectories, formula=formula).values_list("trajectory_id", "value")
     )
-    samples = [
-        sample for found in trajectories for sample in sequences(found.pk, found.load(store).rounds)
-    ]
+    samples = [sample for found in trajectories for sample in sequences(found.pk, found.load(store).rounds)]
     return SampleGroup(
         group_id=group.pk,
         family=group.task_version.task.family,
@@ -81,4 +79,3 @@ def trace_groups(trajectory_ids: Iterable[int], store: Store) -> list[SampleGrou
             )
         )
     return groups
-

@@ -1,5 +1,7 @@
-"""Addresses of the WebSockets."""
+"""Addresses of the sockets. Origin and session are checked before these are reached."""
 
-from django.urls import URLPattern
+from django.urls import path
 
-websocket_urlpatterns: list[URLPattern] = []
+from apps.dashboard.consumers import RunConsumer
+
+websocket_urlpatterns = [path("ws/runs/<int:pk>", RunConsumer.as_asgi())]

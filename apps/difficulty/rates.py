@@ -1,4 +1,7 @@
-"""Success counts by task over the newest training tries: what the curriculum weighs by. Infra failures are not tries."""
+"""Success counts by task over the newest training tries: what the curriculum weighs by.
+
+Infra failures are not tries.
+"""
 
 from dataclasses import dataclass
 
@@ -37,5 +40,7 @@ def recent_rates(run: Run) -> dict[int, TaskRate]:
         )
     )
     return {
-        row["task_version_id"]: TaskRate(row["task_version_id"], row["solved"], row["tries"]) for row in rows if row["tries"]
+        row["task_version_id"]: TaskRate(row["task_version_id"], row["solved"], row["tries"])
+        for row in rows
+        if row["tries"]
     }

@@ -80,7 +80,9 @@ def _rounds(tries: Sequence[EvaluationTry]) -> dict[str, Any] | None:
     median = rounds_to_success(graded, cap)
     return {
         "cap": cap,
-        "within": [{"rounds": row.rounds, "solved": row.solved, "tries": row.tries, **plain(row.rate)} for row in within],
+        "within": [
+            {"rounds": row.rounds, "solved": row.solved, "tries": row.tries, **plain(row.rate)} for row in within
+        ],
         "median": median.median,
         "why": median.why,
         "censored": median.censored,

@@ -96,9 +96,7 @@ def _plan(run: Run, due: Due, now: datetime) -> None:
             evaluation = Evaluation.objects.create(
                 run=run, version=due.version, suite=suite, tries=due.tries, why=due.why, planned_at=now
             )
-            plan_groups(
-                run, tasks, purpose="evaluation", size=due.tries, suite=suite, pinned_version=due.version
-            )
+            plan_groups(run, tasks, purpose="evaluation", size=due.tries, suite=suite, pinned_version=due.version)
             evaluation.begin(now)
 
 
@@ -111,4 +109,3 @@ def _sentence(evaluation: Evaluation) -> str:
         f"{evaluation.suite} at version {evaluation.version}: {evaluation.estimate * 100:.1f} %{interval}, "
         f"{evaluation.tasks} tasks x {evaluation.tries}"
     )
-

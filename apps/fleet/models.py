@@ -157,4 +157,3 @@ class Breaker(models.Model):
     @classmethod
     def note_success(cls, kind: str, key: str) -> None:
         cls.objects.filter(kind=kind, key=key).update(failures=0, open_until=None, reason="")
-

@@ -22,7 +22,9 @@ def retain(run: Run, store: Store) -> int:
     """Retire checkpoints that nobody needs; the number retired."""
     if Checkpoint.objects.of(run).stored().count() <= 3:
         return 0
-    in_flight = Rollout.objects.of(run).in_flight().exclude(policy_version=None).values_list("policy_version", flat=True)
+    in_flight = (
+        Rollout.objects.of(run).in_flight().exclude(policy_version=None).values_list("policy_version", flat=True)
+    )
     pinned = pinned_versions(run) | {version for version in in_flight if version is not None}
     return retain_checkpoints(run, store, pinned=pinned, best=best_version(run), resume=resume_point(run))
 
@@ -59,7 +61,10 @@ def _no_endpoint(run: Run) -> str:
 
 def _infra(run: Run) -> str:
     newest = list(
-        Attempt.objects.of(run).exclude(state="active").order_by("-id").values_list("state", "ending_kind")[:INFRA_WINDOW]
+        Attempt.objects.of(run)
+        .exclude(state="active")
+        .order_by("-id")
+        .values_list("state", "ending_kind")[:INFRA_WINDOW]
     )
     broken = sum(1 for state, ending in newest if state == "lost" or ending == "infra")
     if len(newest) < 20 or broken / len(newest) <= INFRA_LIMIT:

@@ -33,7 +33,9 @@ def room_ahead(run: Run, config: RunConfig) -> int:
     """Groups that may be planned: within the admission bound of the staleness, and never past the last step."""
     waiting = (
         Group.objects.of(run)
-        .filter(purpose="train", state__in=[rollout_states.OPEN, rollout_states.COMPLETE, rollout_states.GROUP_ADMITTED])
+        .filter(
+            purpose="train", state__in=[rollout_states.OPEN, rollout_states.COMPLETE, rollout_states.GROUP_ADMITTED]
+        )
         .count()
     )
     in_step = int(batch_open(run))

@@ -1,4 +1,7 @@
-"""One step of a pass: its own transaction, under an advisory lock, so that two passes never do the same thing at once."""
+"""One step of a pass: its own transaction, under an advisory lock.
+
+Two passes never do the same thing at once.
+"""
 
 import zlib
 from collections.abc import Callable

@@ -34,7 +34,9 @@ def waiting(run: Run, now: datetime) -> Waiting:
     if run.state == "cancelling":
         return Waiting("run", "workers", "Cancelling: the workers stop what they hold.", healthy=True)
     if (in_flight or planned) and not Worker.objects.of_kind("sandbox").ready(now).exists():
-        return Waiting("rollouts", "sandbox worker", "Rollouts wait for a sandbox worker; none is alive.", healthy=False)
+        return Waiting(
+            "rollouts", "sandbox worker", "Rollouts wait for a sandbox worker; none is alive.", healthy=False
+        )
     if planned and not in_flight and run.endpoint is not None and not run.endpoint.healthy:
         return Waiting("rollouts", "policy server", "Rollouts wait for the policy server.", healthy=False)
     return _working(run, in_flight, planned)
@@ -50,7 +52,9 @@ def _working(run: Run, in_flight: int, planned: int) -> Waiting:
             return Waiting("learner", "traces", "The reference traces are being executed.", healthy=True)
         return Waiting("learner", "itself", "The warm start is running.", healthy=True)
     if Evaluation.objects.of(run).open().exists() and (run.training_ended or warm_evaluation_pending(run, config)):
-        return Waiting("run", "evaluation", f"An evaluation is running: {planned + in_flight} tries left.", healthy=True)
+        return Waiting(
+            "run", "evaluation", f"An evaluation is running: {planned + in_flight} tries left.", healthy=True
+        )
     if stepping and in_flight + planned:
         return Waiting("", "", "Sampling and learning overlap.", healthy=True)
     if stepping:

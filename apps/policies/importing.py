@@ -66,7 +66,9 @@ def _checked(folder: Path) -> dict[str, int]:
     try:
         config = json.loads((folder / "config.json").read_text())
     except ValueError as error:
-        raise PolicyImportError(folder / "config.json", f"It is no JSON: {error}.", "Export the model again.") from error
+        raise PolicyImportError(
+            folder / "config.json", f"It is no JSON: {error}.", "Export the model again."
+        ) from error
     _header(folder / "model.safetensors")
     return dict(config)
 

@@ -20,7 +20,8 @@ WITH going AS (
     UPDATE rollouts_attempt a SET state = 'cancelled', ended_at = %(now)s, reason = %(reason)s
     FROM going WHERE a.rollout_id = going.id AND a.fence = going.fence AND a.state = 'active'
 )
-UPDATE rollouts_rollout r SET state = 'cancelled', finished_at = %(now)s, deadline = NULL FROM going WHERE r.id = going.id
+UPDATE rollouts_rollout r SET state = 'cancelled', finished_at = %(now)s, deadline = NULL
+FROM going WHERE r.id = going.id
 """
 
 

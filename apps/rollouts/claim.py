@@ -19,7 +19,7 @@ class Claim:
     policy_version: int | None
 
 
-# Evaluations come first: training waits for nothing but the learner, and a pinned version blocks a publication.
+# Scripts come first: they need no policy server, and the warm start waits for them. Then evaluations: they pin a version.
 _CLAIM = """
 WITH picked AS (
     SELECT r.id, r.fence + 1 AS fence, r.attempt + 1 AS attempt, g.id AS group_id,
@@ -27,7 +27,7 @@ WITH picked AS (
     FROM rollouts_rollout r JOIN rollouts_group g ON g.id = r.group_id
     WHERE r.run_id = %(run)s AND r.state = 'planned'
       AND (g.script <> '' OR coalesce(g.pinned_version, %(version)s) = ANY(%(live)s))
-    ORDER BY (g.purpose = 'evaluation') DESC, r.id
+    ORDER BY (g.script <> '') DESC, (g.purpose = 'evaluation') DESC, r.id
     LIMIT %(limit)s
     FOR UPDATE OF r SKIP LOCKED
 ), claimed AS (
@@ -38,7 +38,8 @@ WITH picked AS (
     RETURNING r.id, r.fence, r.attempt, r.group_id, r.policy_version
 ), attempts AS (
     INSERT INTO rollouts_attempt
-        (run_id, rollout_id, number, fence, state, policy_version, incarnation, claimed_at, ending_kind, ending_detail, reason)
+        (run_id, rollout_id, number, fence, state, policy_version, incarnation, claimed_at, ending_kind,
+         ending_detail, reason)
     SELECT %(run)s, id, attempt, fence, 'active', policy_version, '', %(now)s, '', '', '' FROM claimed
 )
 SELECT id, fence, attempt, group_id, policy_version FROM claimed ORDER BY id

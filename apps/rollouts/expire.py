@@ -60,7 +60,9 @@ def expire_attempts(run: Run, *, cap: int, now: datetime) -> int:
 
 
 def _hopeless(run: Run, now: datetime) -> dict[str, list[int]]:
-    rows = Rollout.objects.of(run).in_flight().values_list("id", "fence", "state", "incarnation", "claimed_at", "deadline")
+    rows = (
+        Rollout.objects.of(run).in_flight().values_list("id", "fence", "state", "incarnation", "claimed_at", "deadline")
+    )
     present = {worker.incarnation: worker for worker in Worker.objects.of_kind("sandbox").present()}
     held = {entry for worker in present.values() for entry in worker.holding}
     found: dict[str, list[int]] = {"its worker is gone": [], "no worker holds it": [], "past its deadline": []}

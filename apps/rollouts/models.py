@@ -165,4 +165,3 @@ class Attempt(models.Model):
 
     def __str__(self) -> str:
         return f"attempt {self.number} of rollout {self.rollout_id}"
-

@@ -69,9 +69,9 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 def parse_config(values: dict[str, Any]) -> RunConfig:
     """Raises ConfigError with the field, the value and what it may be."""
     known = {field.name for field in msgspec.structs.fields(RunConfig)}
-    for name in values:
+    for name, value in values.items():
         if name not in known:
-            raise ConfigError(name, values[name], f"There is no such setting. Known: {', '.join(sorted(known))}.")
+            raise ConfigError(name, value, f"There is no such setting. Known: {', '.join(sorted(known))}.")
     try:
         return msgspec.convert(values, RunConfig)
     except msgspec.ValidationError as error:

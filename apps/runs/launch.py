@@ -44,7 +44,9 @@ def launch_run(
         _check_policy(policy)
         endpoint = endpoint or _only_endpoint()
     if kind == "training" and config.grpo_steps == 0 and config.sft_steps == 0:
-        raise LaunchError("grpo_steps", 0, "A training needs learner steps: set grpo_steps or sft_steps, or evaluate only.")
+        raise LaunchError(
+            "grpo_steps", 0, "A training needs learner steps: set grpo_steps or sft_steps, or evaluate only."
+        )
     try:
         with transaction.atomic():
             run = Run.objects.create(
@@ -92,7 +94,9 @@ def _check_task_set(task_set: TaskSet, kind: str, config: RunConfig) -> None:
     if kind == "training" and "train" not in splits:
         raise LaunchError("task_set", str(task_set), "It has no tasks in the split 'train', so nothing to learn from.")
     if not splits & {"held-out", "unseen"}:
-        raise LaunchError("task_set", str(task_set), "It has no held-out tasks, so nothing would show whether it helped.")
+        raise LaunchError(
+            "task_set", str(task_set), "It has no held-out tasks, so nothing would show whether it helped."
+        )
 
 
 def _check_policy(policy: Policy | None) -> None:

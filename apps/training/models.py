@@ -82,7 +82,9 @@ class LearnerStep(Stateful):
         self.sent_at = now
         self.save(update_fields=["fence", "sent_at"])
 
-    def keep_result(self, *, prefix: str, digest: str, size_bytes: int, metrics: dict[str, Any], finished_at: Any) -> None:
+    def keep_result(
+        self, *, prefix: str, digest: str, size_bytes: int, metrics: dict[str, Any], finished_at: Any
+    ) -> None:
         self.prefix, self.digest, self.size_bytes = prefix, digest, size_bytes
         self.metrics, self.finished_at = metrics, finished_at
         self.save(update_fields=["prefix", "digest", "size_bytes", "metrics", "finished_at"])

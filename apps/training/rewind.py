@@ -1,4 +1,7 @@
-"""Go back to a version from which training can go on. What was made after it stays, dimmed; its numbers are not reused."""
+"""Go back to a version from which training can go on.
+
+What was made after it stays, dimmed; its numbers are never used again.
+"""
 
 from apps.buffer import states as buffer_states
 from apps.buffer.admit import discard_group
@@ -35,10 +38,7 @@ def rewind(run: Run, *, discard_batch: Batch, reason: str, to_resumable: bool) -
 def resume_point(run: Run) -> int:
     """The newest live version with its optimiser state written down, or that needs none: the start of a kind."""
     steps = list(LearnerStep.objects.of(run).live().order_by("version"))
-    starts = [0]
-    for step in steps:
-        if step.resumable:
-            starts.append(step.version)
+    starts = [0, *(step.version for step in steps if step.resumable)]
     kinds = [step.kind for step in steps]
     # The last version of the warm start needs no optimiser state: GRPO begins with a new one.
     if "grpo" in kinds and "sft" in kinds:

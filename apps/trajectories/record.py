@@ -53,7 +53,8 @@ WITH given AS (
     INSERT INTO trajectories_trajectory (
         attempt_id, rollout_id, run_id, segment_id, "offset", length, counts, ending_kind, ending_detail, rounds,
         prompt_tokens, sampled_tokens, oldest_version, newest_version, splits, waited_seconds, start_seconds,
-        agent_seconds, grade_seconds, sandbox_seconds, boxes_started, box_failures, started_at, finished_at, recorded_at)
+        agent_seconds, grade_seconds, sandbox_seconds, boxes_started, box_failures, started_at, finished_at,
+        recorded_at)
     SELECT a.id, g.id, %(run)s, %(key)s, g."offset", g.length, g.counts, g.ending_kind, g.ending_detail, g.rounds,
         g.prompt_tokens, g.sampled_tokens, g.oldest, g.newest, g.splits, g.waited, g.start,
         g.agent, g.grade, g.sandbox, g.boxes, g.failures, g.started_at, g.finished_at, %(now)s

@@ -29,7 +29,11 @@ class Phases:
 def phases(run: Run, suite: str) -> Phases | None:
     """None while one of them is missing."""
     done = Evaluation.objects.of(run).finished().filter(suite=suite).order_by("version")
-    base, warm, final = done.filter(why="first").first(), done.filter(why="warm").first(), done.filter(why="last").last()
+    base, warm, final = (
+        done.filter(why="first").first(),
+        done.filter(why="warm").first(),
+        done.filter(why="last").last(),
+    )
     if base is None or warm is None or final is None:
         return None
     return Phases(base, warm, final)
@@ -120,7 +124,9 @@ def closing_table(run: Run, values: dict[str, Any]) -> Table:
             table.add_row(title, *(_percent(held_out[part][phase]) for phase in ("base", "warm", "final")), "")
         for k in sorted(held_out["solved_within"]["final"]):
             shares = (held_out["solved_within"][phase].get(k) for phase in ("base", "warm", "final"))
-            table.add_row(f"  solved within {k} round{'s' if k != '1' else ''}", *(_percent(share) for share in shares), "")
+            table.add_row(
+                f"  solved within {k} round{'s' if k != '1' else ''}", *(_percent(share) for share in shares), ""
+            )
     return table
 
 
@@ -128,12 +134,13 @@ def closing_lines(values: dict[str, Any]) -> list[str]:
     """What the table does not say."""
     held_out = values["held_out"]
     tasks = f"{held_out['tasks']} held-out tasks x {held_out['tries']} tries; " if held_out else ""
-    return [
-        f"{tasks}intervals are 95 %, paired by task, clustered by family.",
+    exact = "exact" if values["ledger_exact"] else "NOT exact"
+    cost = (
         f"GRPO took {values['train_seconds']:.0f} s; {values['sampled_tokens']:,} tokens sampled in all, "
         f"{values['prompt_tokens']:,} prompt tokens, {values['sandbox_seconds']:,.0f} sandbox-seconds, "
-        f"peak memory {values['peak_rss_bytes'] / 2**30:.1f} GiB; ledger {'exact' if values['ledger_exact'] else 'OFF'}.",
-    ]
+        f"peak memory {values['peak_rss_bytes'] / 2**30:.1f} GiB; ledger {exact}."
+    )
+    return [f"{tasks}intervals are 95 %, paired by task, clustered by family.", cost]
 
 
 def _percent(share: float | None) -> str:

@@ -81,3 +81,8 @@ def visible_value(value: Any) -> str:
 @register.simple_tag
 def verdict(name: str, bare: bool = False) -> SafeString:
     return badge(badge_of(VERDICTS, name), bare)
+
+
+@register.filter
+def between(start: datetime, end: datetime) -> str:
+    return words.seconds((end - start).total_seconds())

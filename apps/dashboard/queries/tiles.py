@@ -1,0 +1,273 @@
+"""The key numbers of a run: each with unit, interval, denominator and what it is compared with, already in words."""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import lru_cache
+
+from django.db.models import Count, Q, Sum
+
+from apps.buffer.models import Sample
+from apps.dashboard import marks, words
+from apps.dashboard.queries.steps import Evaluations, Table, staleness_counts
+from apps.evaluation.compare import compare
+from apps.evaluation.models import Evaluation
+from apps.evaluation.statistics.clustered import success_rate
+from apps.evaluation.statistics.interval import Interval
+from apps.evaluation.statistics.paired import PairedDifference
+from apps.evaluation.statistics.proportion import wilson
+from apps.evaluation.statistics.tries import TaskTries
+from apps.fleet.models import Worker
+from apps.rollouts.models import Attempt
+from apps.runs.config import RunConfig
+from apps.runs.models import Run
+from apps.training.models import LearnerStep
+from apps.trajectories.models import Trajectory
+
+WINDOW_VERSIONS = 8
+"""The train tile looks at the newest so many versions."""
+STARTS_WINDOW = timedelta(minutes=5)
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One number. `value` is 'n/a' with its reason in the notes where it is not defined."""
+
+    label: str
+    value: str
+    unit: str = ""
+    ci: str = ""
+    notes: tuple[str, ...] = ()
+    change: str = ""
+    change_class: str = "delta-none"
+    """Green or red only where the interval leaves out 0."""
+    change_note: str = ""
+    spark: str = ""
+    spark_says: str = ""
+    title: str = ""
+    """The definition."""
+
+
+@dataclass(frozen=True)
+class HeadMark:
+    """The interval drawn on a scale from 0 to 100 %."""
+
+    start: str
+    now: str
+    low: str
+    high: str
+    says: str
+
+
+@dataclass(frozen=True)
+class Tiles:
+    head: Tile
+    mark: HeadMark | None
+    rest: dict[str, Tile] = field(default_factory=dict)
+
+
+@lru_cache(maxsize=256)
+def _paired(after: int, before: int) -> PairedDifference:
+    """Finished evaluations never change, so their difference is computed once a process."""
+    rows = Evaluation.objects.select_related("run").in_bulk([after, before])
+    return compare(rows[after], rows[before])
+
+
+def paired(found: Evaluations) -> PairedDifference | None:
+    """The newest held-out evaluation against the first; None with fewer than two."""
+    if found.first is None or found.last is None or found.first.pk == found.last.pk:
+        return None
+    return _paired(found.last.pk, found.first.pk)
+
+
+def direction(interval: Interval) -> str:
+    """up, down, or none where the interval holds 0 or is not defined."""
+    if interval.low is not None and interval.low > 0:
+        return "up"
+    return "down" if interval.high is not None and interval.high < 0 else "none"
+
+
+def tiles(run: Run, config: RunConfig, found: Evaluations, train: Table, steps: Table, now: datetime) -> Tiles:
+    return Tiles(
+        head=_head(found),
+        mark=_mark(found),
+        rest={
+            "train": _train(run, train),
+            "rounds": _rounds(found),
+            "staleness": _staleness(run, config),
+            "sandboxes": _sandboxes(run, now),
+            "tokens": _tokens(run, config, steps),
+        },
+    )
+
+
+def points_interval(interval: Interval) -> str:
+    if interval.low is None or interval.high is None:
+        return f"({interval.why})" if interval.why else ""
+    return f"[{words.points(interval.low)}, {words.points(interval.high)}]"
+
+
+def _head(found: Evaluations) -> Tile:
+    last, difference = found.last, paired(found)
+    title = "Share of tries started that solved the task, each task counting once; unseen instances of trained families"
+    if last is None:
+        return Tile("Held-out completion", words.NOT_DEFINED, notes=("no evaluation has finished yet",), title=title)
+    shared = f"{last.solved} of {last.started} tries, {last.tasks} tasks × {last.tries}"
+    tile = {
+        "label": f"Held-out completion, version {last.version}",
+        "value": words.percent(last.estimate),
+        "unit": "%",
+        "ci": words.interval(last.low, last.high),
+        "title": title,
+    }
+    if difference is None:
+        return Tile(**tile, notes=(shared, "the start; a second evaluation will show the change"))
+    interval = difference.interval
+    against = found.first.version if found.first else 0
+    tasks = interval.n
+    return Tile(
+        **tile,
+        notes=(shared,),
+        change=f"{words.points(interval.estimate)} points",
+        change_class=f"delta-{direction(interval)}",
+        change_note=f"{points_interval(interval)} against version {against}, paired on {tasks} tasks",
+    )
+
+
+def _mark(found: Evaluations) -> HeadMark | None:
+    first, last = found.first, found.last
+    if first is None or last is None or first.estimate is None or last.estimate is None:
+        return None
+    low = last.low if last.low is not None else last.estimate
+    high = last.high if last.high is not None else last.estimate
+    says = (
+        f"Start {words.percent(first.estimate)} %, now {words.percent(last.estimate)} %, "
+        f"interval {words.percent(low)} to {words.percent(high)} %, on a scale from 0 to 100 %"
+    )
+    return HeadMark(marks.pct(first.estimate), marks.pct(last.estimate), marks.pct(low), marks.pct(high), says)
+
+
+def _train(run: Run, train: Table) -> Tile:
+    title = "Share of tries to learn from that solved the task, by the newest version that wrote them"
+    rows = train["rows"]
+    if not rows:
+        return Tile("Train completion", words.NOT_DEFINED, notes=("no graded try yet",), title=title)
+    window = rows[-WINDOW_VERSIONS:]
+    rate = _train_rate(run, [row[0] for row in window])
+    solved, tries = sum(row[1] for row in window), sum(row[2] for row in window)
+    rewarded = [(row[4], row[2]) for row in window if row[4] is not None]
+    reward = sum(mean * n for mean, n in rewarded) / sum(n for _, n in rewarded) if rewarded else None
+    return Tile(
+        label=f"Train completion, newest {words.plural(len(window), 'version')}",
+        value=words.percent(rate.estimate),
+        unit="%",
+        ci=words.interval(rate.low, rate.high),
+        notes=(f"{solved:,} of {tries:,} tries", f"mean reward {words.number(reward)}"),
+        spark=marks.spark([row[3] for row in rows], 0.0, 1.0),
+        spark_says=f"from {words.percent(rows[0][3])} % to {words.percent(rows[-1][3])} %",
+        title=f"{title}. Reward by {run.formula}.",
+    )
+
+
+def _train_rate(run: Run, versions: list[int]) -> Interval:
+    tries = Trajectory.objects.of(run).filter(counts=True, rollout__group__purpose="train", newest_version__in=versions)
+    version = "rollout__group__task_version"
+    counted = tries.values_list(version, f"{version}__task__family").annotate(
+        n=Count("pk"), solved=Count("pk", filter=Q(grade__verdict="solved"))
+    )
+    tasks = [
+        TaskTries(str(task), family, (1.0,) * solved + (0.0,) * (n - solved)) for task, family, n, solved in counted
+    ]
+    return success_rate(tasks)
+
+
+def _rounds(found: Evaluations) -> Tile:
+    title = "Median rounds to success over graded tries; a try that gave up stays at risk up to the cap"
+    part = (found.last.result.get("rounds") or {}) if found.last else {}
+    if not part:
+        return Tile("Rounds to success", words.NOT_DEFINED, notes=("no evaluation has finished yet",), title=title)
+    within = [
+        f"within {row['rounds']}: {words.percent(row['estimate'])} % {words.interval(row['low'], row['high'])}"
+        for row in part["within"][:3]
+    ]
+    median = part["median"]
+    return Tile(
+        label="Rounds to success, median",
+        value="not reached" if median is None else f"{median} of {part['cap']}",
+        notes=(*within, *((part["why"],) if median is None and part.get("why") else ())),
+        title=title,
+    )
+
+
+def _staleness(run: Run, config: RunConfig) -> Tile:
+    title = "Learner version at use minus the oldest version that wrote any token of the sample"
+    counts = staleness_counts(run)
+    total = sum(n for _, n in counts)
+    stale = Sample.objects.of(run).filter(state="discarded", reason="stale").count()
+    dropped = f"{stale:,} dropped as too stale"
+    if not total:
+        return Tile("Staleness", words.NOT_DEFINED, notes=("no sample used yet", dropped), title=title)
+    p95, seen = counts[-1][0], 0
+    for versions, n in counts:
+        seen += n
+        if seen >= 0.95 * total:
+            p95 = versions
+            break
+    means = list(run.batches.filter(kind="grpo", state="applied").order_by("pk").values_list("mean_staleness", flat=True))
+    return Tile(
+        label="Staleness, p95",
+        value=str(p95),
+        unit=" version" if p95 == 1 else " versions",
+        notes=(f"most {counts[-1][0]}, limit {config.max_staleness}; {total:,} samples", dropped),
+        spark=marks.spark(means, 0.0, float(max(1, config.max_staleness))),
+        spark_says="mean staleness of each batch",
+        title=title,
+    )
+
+
+def _sandboxes(run: Run, now: datetime) -> Tile:
+    """Starts a second over the last minutes of work; the infra rate counts attempts."""
+    every = Trajectory.objects.of(run)
+    end = min(now, run.finished_at) if run.finished_at else now
+    recent = every.filter(finished_at__gt=end - STARTS_WINDOW).aggregate(boxes=Sum("boxes_started"))["boxes"] or 0
+    sums = every.aggregate(boxes=Sum("boxes_started"), failures=Sum("box_failures"))
+    attempts = Attempt.objects.of(run).exclude(state="active").exclude(state="cancelled").aggregate(
+        n=Count("pk"), infra=Count("pk", filter=Q(ending_kind="infra") | Q(state="lost"))
+    )
+    boxes, failures = sums["boxes"] or 0, sums["failures"] or 0
+    passed = STARTS_WINDOW.total_seconds()
+    if run.started_at is not None:
+        passed = max(1.0, min(passed, (end - run.started_at).total_seconds()))
+    infra = wilson(attempts["infra"], attempts["n"])
+    rate = f"infra {words.percent(infra.estimate)} % {words.interval(infra.low, infra.high)} of {attempts['n']:,} attempts"
+    workers = Worker.objects.ready(now).of_kind("sandbox").count()
+    return Tile(
+        label="Sandbox starts, last 5 min",
+        value=words.number(recent / passed) if boxes else words.NOT_DEFINED,
+        unit=" /s" if boxes else "",
+        notes=(
+            f"{failures:,} of {boxes:,} starts failed, {words.plural(workers, 'worker')} up",
+            rate if attempts["n"] else "no attempt has ended yet",
+        ),
+        title="Boxes started by this run a second; failures are ours and never count against the agent",
+    )
+
+
+def _tokens(run: Run, config: RunConfig, steps: Table) -> Tile:
+    sums = Trajectory.objects.of(run).aggregate(sampled=Sum("sampled_tokens"), prompt=Sum("prompt_tokens"))
+    speed = steps["columns"].index("tokens_per_second")
+    speeds = [row[speed] for row in steps["rows"]]
+    known = [value for value in speeds if value is not None][-WINDOW_VERSIONS:]
+    budget = f"of {words.short_count(config.max_sampled_tokens)} allowed" if config.max_sampled_tokens else "no token budget"
+    learner = f"learner {words.short_count(sum(known) / len(known))} tokens/s" if known else "learner has not stepped yet"
+    return Tile(
+        label="Tokens sampled",
+        value=words.short_count(sums["sampled"] or 0),
+        notes=(f"{words.short_count(sums['prompt'] or 0)} of prompts; {budget}", learner),
+        spark=marks.spark(speeds, 0.0),
+        spark_says="learner tokens a second, by step",
+        title="Of recorded attempts of every purpose",
+    )
+
+
+def last_step(run: Run) -> LearnerStep | None:
+    return LearnerStep.objects.of(run).live().order_by("-version").first()
