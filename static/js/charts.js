@@ -6,8 +6,8 @@ const narrow = matchMedia("(max-width: 640px)");
 const PERCENT = { tickformat: ".0%" };
 const percent = (value) => `${(100 * value).toFixed(1)} %`;
 
-/** Window of the drawn mean: wide enough to calm, never more than a fifth of the series. */
-export const window_ = (n) => Math.max(3, Math.min(16, Math.round(n / 5)));
+/** Width of the drawn mean: wide enough to calm, never more than a fifth of the series. */
+export const meanWidth = (n) => Math.max(3, Math.min(16, Math.round(n / 5)));
 
 function phases(t, series) {
   const rows = series.rows("phases");
@@ -52,7 +52,7 @@ function endLabels(t, found) {
 function completion(t, series) {
   const x = series.column("train", "version");
   const rate = series.column("train", "rate");
-  const smooth = trailingMean(rate, window_(x.length));
+  const smooth = trailingMean(rate, meanWidth(x.length));
   const held = series.rows("held_out");
   const marks = phases(t, series);
   const labels = endLabels(t, [
@@ -62,7 +62,7 @@ function completion(t, series) {
   return {
     data: [
       raw(t, 1, x, rate, "train, raw"),
-      line(t, 1, x, smooth, `train, mean of ${window_(x.length)} versions`, { hovertemplate: "%{y:.1%}" }),
+      line(t, 1, x, smooth, `train, mean of ${meanWidth(x.length)} versions`, { hovertemplate: "%{y:.1%}" }),
       ...estimates(t, 0, series, "held_out", "held-out"),
     ],
     layout: {
@@ -94,7 +94,7 @@ function reward(t, series) {
   return {
     data: [
       raw(t, 1, x, y, "raw"),
-      line(t, 1, x, trailingMean(y, window_(x.length)), `mean of ${window_(x.length)} versions`, { hovertemplate: "%{y:.3f}" }),
+      line(t, 1, x, trailingMean(y, meanWidth(x.length)), `mean of ${meanWidth(x.length)} versions`, { hovertemplate: "%{y:.3f}" }),
     ],
     layout: {
       margin: { l: 40, r: 12, t: 22, b: 40 },
@@ -153,16 +153,14 @@ const RATES = new Set(["clip_fraction", "flat_share", "effective_sample", "trunc
 /** One column of the learner's steps, small. `data-limit` and `data-limit-words` draw the line that somebody chose. */
 function learner(t, series, el) {
   const column = el.dataset.column;
-  const versions = series.column("steps", "version");
-  const values = series.column("steps", column);
-  const { x, y } = breakAt(versions, series.column("steps", "parent"), values);
-  const smooth = trailingMean(y, window_(y.length));
+  const { x, y } = breakAt(series.rows("steps"), column);
+  const smooth = trailingMean(y, meanWidth(y.length));
   const bound = el.dataset.limit ? limit(t, Number(el.dataset.limit), el.dataset.limitWords) : { shapes: [], annotations: [] };
   const rate = RATES.has(column);
   return {
     data: [
       raw(t, 0, x, y, "raw"),
-      line(t, 0, x, smooth, `mean of ${window_(y.length)}`, { line: { width: 1.5, color: t.series[0] }, hovertemplate: rate ? "%{y:.1%}" : "%{y:.3g}" }),
+      line(t, 0, x, smooth, `mean of ${meanWidth(y.length)}`, { line: { width: 1.5, color: t.series[0] }, hovertemplate: rate ? "%{y:.1%}" : "%{y:.3g}" }),
     ],
     layout: {
       margin: { l: 38, r: 2, t: 8, b: 18 },

@@ -40,25 +40,31 @@ export class Series {
   }
 }
 
-/** Mean of the last `width` values that exist; null until half a window is there, so that no line starts on noise. */
+/** Mean of the last `width` values since the last gap; null until half a window is there, so that no line starts on noise. */
 export function trailingMean(values, width) {
-  return values.map((_, i) => {
-    const part = values.slice(Math.max(0, i - width + 1), i + 1).filter((value) => value !== null);
+  let from = 0;
+  return values.map((value, i) => {
+    if (value === null) {
+      from = i + 1;
+      return null;
+    }
+    const part = values.slice(Math.max(from, i - width + 1), i + 1);
     return part.length < width / 2 ? null : part.reduce((a, b) => a + b, 0) / part.length;
   });
 }
 
-/** A null between two rows that do not follow each other, so that no line crosses a rewind. */
-export function breakAt(versions, parents, values) {
+/** The values with a null wherever two rows do not follow each other (a rewind) or another way of learning begins. */
+export function breakAt(rows, column) {
   const x = [];
   const y = [];
-  versions.forEach((version, i) => {
-    if (i > 0 && parents[i] !== null && parents[i] !== versions[i - 1]) {
-      x.push(null);
+  rows.forEach((row, i) => {
+    const before = rows[i - 1];
+    if (before && (row.parent !== before.version || row.kind !== before.kind)) {
+      x.push(row.version);
       y.push(null);
     }
-    x.push(version);
-    y.push(values[i]);
+    x.push(row.version);
+    y.push(row[column]);
   });
   return { x, y };
 }
