@@ -65,7 +65,8 @@ class Worker:
 
     def _status(self) -> dict[str, object]:
         counters = {"steps_taken": float(self._taker.taken), "steps_failed": float(self._taker.failed)}
-        return {"capacity": 1, "busy": self._taker.busy, "counters": counters}
+        holding = list(self._taker.holding)
+        return {"capacity": 1, "busy": len(holding), "holding": holding, "counters": counters}
 
     def _obey(self, orders: Orders) -> None:
         self._taker.obey(orders)

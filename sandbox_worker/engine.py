@@ -94,6 +94,11 @@ class Engine:
         with self._lock:
             return len(self._active)
 
+    def holding(self) -> list[str]:
+        """'<rollout id>:<fence>' of what was accepted and not finished."""
+        with self._lock:
+            return [f"{rollout}:{fence}" for rollout, fence in self._active]
+
     def counters(self) -> dict[str, float]:
         with self._lock:
             return {f"rollouts_{name}": float(count) for name, count in self._counts.items()}

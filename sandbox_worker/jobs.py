@@ -60,7 +60,7 @@ def accept_batch(payload: dict[str, Any]) -> None:
         batch = decode_batch(payload)
         if worker is None or worker.draining:
             raise EngineClosedError("this worker takes no more rollouts")
-        worker.engine.accept(batch)
+        worker.accept(batch)
     except BadBatchError as error:
         log.error("%s", error)
     except EngineClosedError:  # prefetched before this worker stopped consuming: for another one

@@ -45,7 +45,8 @@ class Segment:
     address: Address
     key: str
     data: bytes
-    outcomes: int
+    attempts: tuple[str, ...]
+    """'<rollout id>:<fence>' of its outcomes."""
 
 
 SendMessage = Callable[[str, str, dict[str, object]], None]
@@ -83,9 +84,15 @@ class OutcomeWriter:
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
+    def holding(self) -> list[str]:
+        """Attempts whose outcome the store does not have yet."""
+        with self._changed:
+            waiting = [_name(outcome) for outcomes in self._waiting.values() for outcome in outcomes]
+            return waiting + [name for segment in self._segments for name in segment.attempts]
+
     def counters(self) -> dict[str, float]:
         with self._changed:
-            unwritten = sum(map(len, self._waiting.values())) + sum(segment.outcomes for segment in self._segments)
+            unwritten = sum(map(len, self._waiting.values())) + sum(len(segment.attempts) for segment in self._segments)
         return {
             "outcomes_written": self.written,
             "outcomes_unwritten": unwritten,
@@ -119,7 +126,7 @@ class OutcomeWriter:
         self._number += 1
         key = f"{address.write_prefix.rstrip('/')}/{self._incarnation}/{self._number:08d}.jsonl"
         data = b"".join(msgspec.json.encode(outcome) + b"\n" for outcome in outcomes)
-        return Segment(address, key, data, len(outcomes))
+        return Segment(address, key, data, tuple(_name(outcome) for outcome in outcomes))
 
     def _write_all(self) -> bool:
         """False where the store refused a segment; what it took is gone from the list."""
@@ -133,7 +140,7 @@ class OutcomeWriter:
                 return False
             with self._changed:
                 self._segments.pop(0)
-            self.written += segment.outcomes
+            self.written += len(segment.attempts)
             self._tell(segment)
         return True
 
@@ -143,7 +150,7 @@ class OutcomeWriter:
             key=segment.key,
             sha256=hashlib.sha256(segment.data).hexdigest(),
             incarnation=self._incarnation,
-            outcomes=segment.outcomes,
+            outcomes=len(segment.attempts),
         )
         try:
             self._send(segment.address.reply_job, segment.address.reply_queue, msgspec.to_builtins(ready))
@@ -153,3 +160,7 @@ class OutcomeWriter:
 
     def _rest(self, seconds: float) -> None:
         time.sleep(max(0.0, min(seconds, PERIOD_SECONDS) if self._closing else seconds))
+
+
+def _name(outcome: Outcome) -> str:
+    return f"{outcome.rollout_id}:{outcome.fence}"

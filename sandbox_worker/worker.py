@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from sandbox_worker.boxes import Boxes
 from sandbox_worker.engine import Engine
+from sandbox_worker.messages import RolloutBatch
 from sandbox_worker.outcomes import OutcomeWriter, SendMessage
 from sandbox_worker.policy_client import PolicyClient
 from sandbox_worker.rollout import Means, Rollout
@@ -56,6 +57,11 @@ class Worker:
         self._closed = threading.Event()
         self._reaper = threading.Thread(target=self._reap, name="reaper", daemon=True)
 
+    def accept(self, batch: RolloutBatch) -> None:
+        """Raises EngineClosedError."""
+        self.engine.accept(batch)
+        self._incarnation.beat_soon()
+
     def start(self) -> None:
         self._reaper.start()
         self._incarnation.start()
@@ -83,6 +89,8 @@ class Worker:
         return {
             "capacity": self.engine.slots,
             "busy": self.engine.busy,
+            # The engine is asked first: what it hands to the writer in between is told of twice, never missed.
+            "holding": list(dict.fromkeys([*self.engine.holding(), *self._writer.holding()])),
             "isolation": self._backend.isolation,
             "weaker": self._backend.weaker,
             "counters": counters,
@@ -95,3 +103,4 @@ class Worker:
             self._on_drain(orders.drain)
         if cancelled := self.engine.cancel(orders.cancelled):
             log.info("cancelled %d rollouts", cancelled)
+            self._incarnation.beat_soon()
