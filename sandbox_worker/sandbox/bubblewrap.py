@@ -125,9 +125,9 @@ class BubblewrapBox(Box):
         with self._stopping:
             if self._stopped:
                 return
-            self._last_usage = self.usage()
             self.kill()
             self._processes.wait()
+            self._last_usage = self.usage()
             if self._cgroup:
                 self._cgroup.kill()
                 self._cgroup.remove()

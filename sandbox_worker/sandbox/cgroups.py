@@ -109,8 +109,8 @@ class CgroupV1(Cgroup):
     def usage(self) -> Usage:
         cpu = self._by_controller.get("cpuacct")
         return Usage(
-            cpu_seconds=number(cpu / "cpuacct.usage") / 1e9 if cpu else 0.0,
-            memory_peak_bytes=number(self._by_controller["memory"] / "memory.max_usage_in_bytes"),
+            cpu_seconds=first_number(cpu, "cpuacct.usage") / 1e9 if cpu else 0.0,
+            memory_peak_bytes=first_number(self._by_controller["memory"], "memory.max_usage_in_bytes"),
             pids_peak=first_number(self._by_controller["pids"], "pids.peak", "pids.current"),
         )
 
@@ -254,13 +254,9 @@ def write_if_there(path: Path, value: str) -> None:
         os.close(fd)
 
 
-def number(path: Path) -> int:
-    return int(read(path))
-
-
 def first_number(folder: Path, *names: str) -> int:
     """Of the first file that this kernel has."""
-    return next((number(folder / name) for name in names if (folder / name).exists()), 0)
+    return next((int(read(folder / name)) for name in names if (folder / name).exists()), 0)
 
 
 def counters(path: Path) -> dict[str, int]:

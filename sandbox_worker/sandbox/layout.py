@@ -101,6 +101,7 @@ def check_workdir(path: str) -> None:
     plain = os.path.normpath(path)
     if (
         path != plain
+        or "\0" in path
         or not path.startswith("/")
         or path == "/"
         or f"{path}/".startswith(tuple(f"{t}/" for t in _TAKEN))

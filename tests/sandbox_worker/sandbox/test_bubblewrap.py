@@ -136,7 +136,8 @@ def test_running_out_of_memory_is_said_so(backend: Backend) -> None:
 
 
 def test_running_out_of_memory_in_many_small_processes_never_counts_as_our_failure(backend: Backend) -> None:
-    script = "import os,time\nfor i in range(40):\n if not os.fork():\n  x=bytearray(4<<20); x[::4096]=bytes(len(x[::4096])); time.sleep(30)\ntime.sleep(30)"
+    part = "x = bytearray(4 << 20); x[::4096] = bytes(len(x[::4096])); time.sleep(30)"
+    script = f"import os, time\nfor i in range(40):\n  if not os.fork():\n    {part}\ntime.sleep(30)"
     with open_box(backend, memory_bytes=64 * MEGABYTE) as box:
         assert box.run(["python3", "-c", script], timeout=3).end is End.OUT_OF_MEMORY
     with open_box(backend) as box:

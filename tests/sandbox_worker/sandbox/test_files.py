@@ -79,7 +79,8 @@ def test_a_missing_file_is_told_apart(backend: Backend) -> None:
 @pytest.mark.parametrize(
     "make",
     ["ln -s /etc/passwd it", "ln -s /proc/1/environ it", "mkfifo it", "mkdir it", "ln -s /dev/zero it",
-     "python3 -c \"import socket; socket.socket(1).bind('it')\"", "head -c 11 /dev/zero > it", "truncate -s 1T it || truncate -s 30M it"],
+     "python3 -c \"import socket; socket.socket(1).bind('it')\"", "head -c 11 /dev/zero > it",
+     "truncate -s 30M it"],
 )  # fmt: skip
 def test_links_special_files_and_large_files_are_not_read(backend: Backend, make: str) -> None:
     with open_box(backend) as box:
@@ -114,7 +115,7 @@ def test_a_snapshot_restores_to_the_same(backend: Backend) -> None:
         content = box.snapshot(limit=2 * MEGABYTE)
         other.restore(content)
         shell(box, "rm link fifo")
-        assert said(shell(box, look)) == said(shell(other, look))
+        assert shell(box, look).output == shell(other, look).output
         assert other.snapshot(limit=2 * MEGABYTE) != b""
         assert {"a/b/one", "empty", "sealed/x"} <= names(content).keys()
         assert not {"link", "fifo"} & names(content).keys()
@@ -129,7 +130,8 @@ def test_the_same_folder_gives_the_same_bytes(backend: Backend) -> None:
 
 @pytest.mark.parametrize(
     "make",
-    ["head -c 200000 /dev/zero > large", "truncate -s 20M sparse", "d=.; for i in $(seq 100); do d=$d/d; done; mkdir -p $d",
+    ["head -c 200000 /dev/zero > large", "truncate -s 20M sparse",
+     "d=.; for i in $(seq 100); do d=$d/d; done; mkdir -p $d",
      "seq 300 | xargs touch"],
 )  # fmt: skip
 def test_a_snapshot_over_its_limit_is_refused(backend: Backend, make: str) -> None:

@@ -1,0 +1,133 @@
+"""A host that cannot isolate is refused in words that say what to do."""
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sandbox_worker.sandbox import base
+from sandbox_worker.sandbox.base import Backend, HostCannotIsolateError
+from sandbox_worker.sandbox.bubblewrap import BubblewrapBackend
+from sandbox_worker.sandbox.preflight import (
+    find_host,
+    mend_namespaces,
+    prove,
+    require_machine,
+    require_memory_limit,
+    require_process_limit,
+    require_program,
+)
+from tests.sandbox_worker.sandbox.boxes import open_box, said, shell
+
+pytestmark = pytest.mark.sandbox
+
+AS_A_USER = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from sandbox_worker.sandbox.base import BoxSpec, HostCannotIsolateError
+from sandbox_worker.sandbox.choose import open_backend
+try:
+    open_backend(allow_weaker=False)
+except HostCannotIsolateError as error:
+    print(error.missing)
+backend = open_backend(allow_weaker=True)
+print(backend.weaker)
+box = backend.start(BoxSpec())
+print(box.run(["id", "-u"], timeout=10).output.decode().strip(), box.read("/etc/hosts", limit=1000)[:9].decode())
+box.stop()
+backend.close()
+"""
+
+
+@pytest.fixture
+def readable_package() -> Iterator[Path]:
+    """The package where an ordinary user can read it."""
+    folder = Path(tempfile.mkdtemp())
+    shutil.copytree(Path(base.__file__).parents[1], folder / "sandbox_worker")
+    subprocess.run(["chmod", "-R", "a+rX", str(folder)], check=True)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def test_this_host_isolates(backend: Backend) -> None:
+    prove(backend)
+    assert backend.weaker == ""
+    assert "own uid for each box" in backend.isolation
+    assert "cgroup v" in backend.isolation
+
+
+def test_a_host_without_control_groups_is_refused() -> None:
+    with pytest.raises(HostCannotIsolateError, match="no control group can be made") as raised:
+        find_host(allow_weaker=False, find_cgroups=lambda: None)
+    assert "systemd-run --user --scope" in raised.value.mend
+
+
+def test_weaker_boxes_must_be_allowed_and_say_why() -> None:
+    backend = BubblewrapBackend(find_host(allow_weaker=True, find_cgroups=lambda: None))
+    try:
+        prove(backend)
+        assert "bounds the memory" in backend.weaker
+        with open_box(backend, memory_bytes=128 * 2**20) as box:
+            assert said(shell(box, "echo held")) == "held"
+            assert b"MemoryError" in box.run(["python3", "-c", "bytearray(1 << 28)"], timeout=10).output
+    finally:
+        backend.close()
+
+
+def test_an_ordinary_user_gets_weaker_boxes_only(readable_package: Path) -> None:
+    done = subprocess.run(
+        ["/usr/bin/python3", "-B", "-c", AS_A_USER, str(readable_package)],
+        user=65534, group=65534, extra_groups=[], cwd="/", capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stderr == ""
+    refused, weaker, works = done.stdout.splitlines()
+    assert refused == weaker
+    assert "bounds the memory" in weaker
+    assert works == "1000 127.0.0.1"
+
+
+def test_a_bubblewrap_that_cannot_is_found(tmp_path: Path) -> None:
+    program = tmp_path / "bwrap"
+    program.write_text(
+        "#!/bin/sh\n[ $1 = --version ] && echo bubblewrap 0.9.0 && exit\necho no namespaces here >&2; exit 1\n"
+    )
+    for folder in (tmp_path, program):
+        folder.chmod(0o755)
+    host = find_host(allow_weaker=False)
+    backend = BubblewrapBackend(replace(host, bubblewrap=replace(host.bubblewrap, path=str(program)), own_uids=False))
+    try:
+        with pytest.raises(HostCannotIsolateError, match=r"a box does not start \(no namespaces here\)"):
+            prove(backend)
+    finally:
+        backend.close()
+
+
+def test_a_missing_program_is_named() -> None:
+    with pytest.raises(HostCannotIsolateError, match=r"there is no /nowhere/python3. Install it"):
+        require_program("/nowhere/python3", "Install it.")
+
+
+@pytest.mark.parametrize(("system", "machine"), [("darwin", "arm64"), ("linux", "riscv64")])
+def test_other_machines_are_refused(system: str, machine: str) -> None:
+    with pytest.raises(HostCannotIsolateError, match="need Linux on x86_64 or aarch64"):
+        require_machine(system, machine)
+
+
+def test_endings_that_prove_no_limit() -> None:
+    exited = base.Completed(base.End.EXITED, 0, b"40\n", 3, 0.1)
+    with pytest.raises(HostCannotIsolateError, match="memory limit"):
+        require_memory_limit(lambda: exited)
+    with pytest.raises(HostCannotIsolateError, match="process limit"):
+        require_process_limit(exited)
+
+
+def test_settings_of_the_kernel_are_explained(tmp_path: Path) -> None:
+    setting = tmp_path / "max_user_namespaces"
+    setting.write_text("0\n")
+    assert "sysctl x=1" in mend_namespaces({str(setting): ("0", "sysctl x=1")})
+    setting.write_text("9\n")
+    assert "container" in mend_namespaces({str(setting): ("0", "sysctl x=1")})
