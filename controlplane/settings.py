@@ -3,11 +3,15 @@
 from pathlib import Path
 from typing import Any
 
+import django_stubs_ext
 from psycopg.conninfo import conninfo_to_dict
 
 from controlplane import environment
 from controlplane.embedded import folders
 from controlplane.secret_key import load_secret_key
+
+# Lets classes of Django that are generic in its stubs alone be written as such: ModelAdmin[User].
+django_stubs_ext.monkeypatch()
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -81,6 +85,7 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "controlplane.request_id.RequestIdMiddleware",
+    "controlplane.api_version.ApiVersionMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
@@ -184,6 +189,8 @@ REST_FRAMEWORK = {
         "rest_framework.parsers.MultiPartParser",
     ],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_PAGINATION_CLASS": "controlplane.pagination.KeysetPagination",
+    "DEFAULT_FILTER_BACKENDS": ["controlplane.filters.DeclaredFilters"],
     "EXCEPTION_HANDLER": "controlplane.problems.answer_with_problem",
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
 }
@@ -192,6 +199,10 @@ SPECTACULAR_SETTINGS = {
     "DESCRIPTION": "Runs, tasks, policies and their results.",
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
+    "OAS_VERSION": "3.1.0",
+    "SCHEMA_PATH_PREFIX": r"/api/v[0-9]+",
+    # Enumerations stand where they are used: two resources' `state` are two things.
+    "POSTPROCESSING_HOOKS": [],
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
 }
