@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from learner.errors import LearnerError
 from learner.advantages import grpo_advantages, is_flat
+from learner.errors import LearnerError
 from learner.losses.grpo import sequence_weights
 from learner.losses.sft import token_weight
 from learner.messages import Sample, SampleGroup, StepKind

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import msgspec
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 
 from learner.errors import LearnerError
 from learner.manifest import (
@@ -87,7 +87,7 @@ def write_checkpoint(
     scratch: Path,
     resume: Resume | None = None,
 ) -> Manifest:
-    """Everything is written to scratch first: a full disk is met there, where nothing counts. Raises CheckpointError."""
+    """All goes to scratch first: a full disk is met there, where nothing counts. Raises CheckpointError."""
     top = prefix.rstrip("/")
     try:
         with _scratch(scratch) as folder:
@@ -102,9 +102,7 @@ def write_checkpoint(
     return manifest
 
 
-def _write_files(
-    folder: Path, tensors: dict[str, torch.Tensor], copied_from: Path, resume: Resume | None
-) -> Manifest:
+def _write_files(folder: Path, tensors: dict[str, torch.Tensor], copied_from: Path, resume: Resume | None) -> Manifest:
     weights = folder / WEIGHTS_NAME
     _save(tensors, weights)
     digest = file_sha256(weights)
@@ -152,6 +150,5 @@ def read_resume(folder: Path) -> Resume | None:
     state = msgspec.json.decode((folder / TRAINER_STATE).read_bytes(), type=TrainerState)
     if state.weights_sha256 != manifest.weights_sha256:
         raise CheckpointError(f"{folder}: {TRAINER_STATE} belongs to other weights")
-    with safe_open(folder / TRAINER_TENSORS, framework="pt") as file:
-        tensors = {name: file.get_tensor(name) for name in file.keys()}
+    tensors = load_file(folder / TRAINER_TENSORS)
     return Resume(state.run_id, state.version, state.kind, CompactState(tensors, state.optimizer_steps))

@@ -8,9 +8,9 @@ def importance(prox: torch.Tensor, behaviour: torch.Tensor) -> torch.Tensor:
     return torch.exp(prox - behaviour).detach()
 
 
-def truncated(importance_T: torch.Tensor, cap: float) -> torch.Tensor:
+def truncated(weights: torch.Tensor, cap: float) -> torch.Tensor:
     """Truncated importance sampling (TIS): a small bias against a bounded variance."""
-    return importance_T.clamp(max=cap)
+    return weights.clamp(max=cap)
 
 
 def k3(logp: torch.Tensor, other: torch.Tensor) -> torch.Tensor:

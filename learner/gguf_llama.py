@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import gguf
 import numpy as np
@@ -53,11 +54,14 @@ class GgufLlama:
             raise GgufError(f"GGUF field {key} is missing or no whole number")
         return value
 
-    def _tokens(self, key: str) -> list[str]:
+    def _list(self, key: str) -> list[Any]:
         value = self._get(key)
         if not isinstance(value, list):
             raise GgufError(f"GGUF field {key} is missing or no list")
         return value
+
+    def _tokens(self) -> list[str]:
+        return self._list("tokenizer.ggml.tokens")
 
     def _decimal(self, key: str) -> float:
         value = self._get(key)
@@ -105,7 +109,7 @@ class GgufLlama:
         return {key: config[key] for key in ("bos_token_id", "eos_token_id", "pad_token_id")}
 
     def tokenizer_config(self) -> dict[str, object]:
-        tokens = self._tokens("tokenizer.ggml.tokens")
+        tokens = self._tokens()
         special = {
             f"{name}_token": tokens[self._number(f"tokenizer.ggml.{field}_token_id")]
             for name, field in (("bos", "bos"), ("eos", "eos"), ("unk", "unknown"), ("pad", "padding"))
@@ -124,8 +128,9 @@ class GgufLlama:
         return {key: str(value) for key, value in self.tokenizer_config().items() if key[3:] == "_token"}
 
     def tokenizer(self) -> Tokenizer:
-        tokens = self._tokens("tokenizer.ggml.tokens")
-        merges = [tuple(pair.split(" ", 1)) for pair in self._tokens("tokenizer.ggml.merges")]
+        tokens = self._tokens()
+        pairs = (pair.partition(" ") for pair in self._list("tokenizer.ggml.merges"))
+        merges = [(left, right) for left, _, right in pairs]
         tokenizer = Tokenizer(models.BPE(vocab={token: i for i, token in enumerate(tokens)}, merges=merges))
         byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
         # The "smollm" family splits every digit; GGUF carries that only as this name.
@@ -133,7 +138,7 @@ class GgufLlama:
         digits = [pre_tokenizers.Digits(individual_digits=True)] if splits else []
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*digits, byte_level])
         tokenizer.decoder = decoders.ByteLevel()
-        kinds = self._get("tokenizer.ggml.token_type")
+        kinds = self._list("tokenizer.ggml.token_type")
         control = [token for token, kind in zip(tokens, kinds, strict=True) if kind == _CONTROL_TOKEN]
         tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in control])
         return tokenizer

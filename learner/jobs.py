@@ -55,7 +55,7 @@ class Worker:
     def start(self, consumer: Any) -> None:
         self._consumer = consumer
         self._incarnation.start()
-        print(f"learner {self._incarnation.id} ready, {torch.get_num_threads()} threads", file=sys.stderr, flush=True)
+        sys.stderr.write(f"learner {self._incarnation.id} ready, {torch.get_num_threads()} threads\n")
 
     def stop(self) -> None:
         self._incarnation.stop()

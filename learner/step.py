@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import torch
 
-from learner.errors import LearnerError
 from learner.batch import Lesson, Plan, plan_step
+from learner.errors import LearnerError
 from learner.losses.grpo import grpo_objective, was_clipped
 from learner.losses.sft import sft_objective
 from learner.messages import SampleGroup, StepKind, StepMetrics, StepSettings
@@ -77,9 +77,9 @@ def _learn(network: Network, pack: Pack, lessons: Sequence[Lesson], step: Step, 
         objective = _objective(network, leaf[part], pack, part, lessons, step, sums)
         if not math.isfinite(objective.item()):
             raise NotFiniteLossError(f"the loss of {_names(pack, lessons)} is {-objective.item()}")
-        (-objective).backward()
+        torch.autograd.backward(-objective)
         sums.objective += objective.item()
-    hidden.backward(leaf.grad)
+    torch.autograd.backward(hidden, leaf.grad)
 
 
 def _objective(

@@ -41,7 +41,8 @@ class StepTaker:
     ) -> None:
         self.taken = 0
         self.failed = 0
-        self.busy = 0
+        self.holding: tuple[str, ...] = ()
+        """'<step id>:<fence>' of the step that it is at."""
         self._incarnation = incarnation
         self._store = store
         self._folders = folders
@@ -61,17 +62,14 @@ class StepTaker:
                 return  # claimed again since: nobody waits for this one
             self._newest_fence[request.step_id] = request.fence
             if not self._exists(request.outcome_key):
-                self.busy = 1
+                self.holding = (f"{request.step_id}:{request.fence}",)
                 try:
-                    outcome = self._outcome(request)
+                    self._store.put_if_absent(request.outcome_key, msgspec.json.encode(self._outcome(request)))
                 finally:
-                    self.busy = 0
-                self._store.put_if_absent(request.outcome_key, msgspec.json.encode(outcome))
+                    self.holding = ()
         self._reply(
             request,
-            StepReady(
-                run_id=request.run_id, step_id=request.step_id, fence=request.fence, key=request.outcome_key
-            ),
+            StepReady(run_id=request.run_id, step_id=request.step_id, fence=request.fence, key=request.outcome_key),
         )
 
     def _exists(self, key: str) -> bool:
@@ -143,9 +141,7 @@ class StepTaker:
         except msgspec.MsgspecError as error:
             raise LearnerError(f"batch {request.batch_key} cannot be read: {error}") from error
 
-    def _skipped(
-        self, request: StepRequest, base: StepOutcome, parent: Path, metrics: StepMetrics
-    ) -> StepOutcome:
+    def _skipped(self, request: StepRequest, base: StepOutcome, parent: Path, metrics: StepMetrics) -> StepOutcome:
         """Every group was flat: the new version is its parent under a new number, and nothing is written."""
         assert self._resident is not None
         self._resident.version = request.version

@@ -17,7 +17,7 @@ def grpo_objective(
     clip_high: float,
     importance_cap: float,
 ) -> torch.Tensor:
-    """To be maximised, all (T,). The clip is centred on prox, the correction (prox over behaviour) stands outside it."""
+    """To be maximised, all (T,). The clip is centred on prox; the correction (prox over behaviour) is outside it."""
     ratio = torch.exp(logp - prox)
     clipped = ratio.clamp(1 - clip_low, 1 + clip_high)
     surrogate = torch.minimum(ratio * advantages, clipped * advantages)

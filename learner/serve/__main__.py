@@ -1,6 +1,7 @@
 """python -m learner.serve: the embedded policy server."""
 
 import argparse
+import os
 from pathlib import Path
 
 import torch
@@ -36,6 +37,7 @@ def main() -> None:
         access_log=False,
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )
+    os._exit(0)  # the engine may be deep in a prompt: ending it with the interpreter would abort
 
 
 if __name__ == "__main__":

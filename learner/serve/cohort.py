@@ -14,6 +14,7 @@ from learner.serve.sampler import draw
 from learner.serve.weights import Weights
 
 _FIRST_ROWS = 8
+_CHUNK_IDS = 512
 _PREFILL_IDS = 2048
 """Prompt ids read between two decoding steps: what rows that already sample may have to wait for."""
 
@@ -139,10 +140,17 @@ class Cohort:
         if found:
             known = found[1]
             memory[:, :, :, :known] = found[0].memory[:, :, :, :known]
-        logits = prefill(self.policy.weights, torch.tensor(row.prompt[known:]), memory, known)
+        logits = self._prefill(row.prompt, memory, known)
         prefix = Prefix(ids, memory, logits)
         self.policy.prefixes.add(prefix)
         return prefix, len(ids) - known
+
+    def _prefill(self, prompt: tuple[int, ...], memory: torch.Tensor, known: int) -> torch.Tensor:
+        """In chunks: attention over a chunk bounds memory, and a chunk's time bounds a stop."""
+        for start in range(known, len(prompt), _CHUNK_IDS):
+            ids = torch.tensor(prompt[start : start + _CHUNK_IDS])
+            logits = prefill(self.policy.weights, ids, memory, start)
+        return logits
 
     def _join(self, row: Row, prefix: Prefix) -> None:
         slot, length = len(self.rows), len(row.prompt)

@@ -16,6 +16,7 @@ log = logging.getLogger(__name__)
 _SHORTEST = 384
 _MEMORY_BUDGET = 1 << 30
 _MAX_ROWS = 64
+_STOP_SECONDS = 1.0
 
 
 class EngineError(LearnerError):
@@ -93,6 +94,7 @@ class Engine:
 
     def stop(self) -> None:
         self._inbox.put(None)
+        self._thread.join(_STOP_SECONDS)
 
     def submit(self, policy: Policy, ask: Ask) -> Ticket:
         ticket = Ticket(policy, ask)

@@ -4,7 +4,7 @@ Key-value memory is (layers, 2, rows, positions, kv_width): a row's prefix is on
 """
 
 import torch
-import torch.nn.functional as F
+from torch.nn import functional
 
 from learner.serve.weights import Layer, Shape, Weights
 
@@ -15,7 +15,7 @@ def new_memory(weights: Weights, rows: int, positions: int) -> torch.Tensor:
 
 
 def _norm(x: torch.Tensor, scale: torch.Tensor, weights: Weights) -> torch.Tensor:
-    return F.rms_norm(x.float(), (x.shape[-1],), scale, weights.shape.eps).to(weights.dtype)
+    return functional.rms_norm(x.float(), (x.shape[-1],), scale, weights.shape.eps).to(weights.dtype)
 
 
 def _rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
@@ -26,16 +26,16 @@ def _rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tens
 def _project(x: torch.Tensor, layer: Layer, weights: Weights, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
     """Rotated queries and keys, then values: (tokens, heads + 2 kv_heads, head_dim)."""
     shape = weights.shape
-    qkv = F.linear(_norm(x, layer.input_norm, weights), layer.qkv).view(len(x), -1, shape.head_dim)
+    qkv = functional.linear(_norm(x, layer.input_norm, weights), layer.qkv).view(len(x), -1, shape.head_dim)
     rotated = shape.heads + shape.kv_heads
     qkv[:, :rotated] = _rotate(qkv[:, :rotated], cos, sin)
     return qkv
 
 
 def _mix(x: torch.Tensor, attended: torch.Tensor, layer: Layer, weights: Weights) -> torch.Tensor:
-    x = x + F.linear(attended, layer.output)
-    gate, up = F.linear(_norm(x, layer.mlp_norm, weights), layer.gate_up).chunk(2, -1)
-    return x + F.linear(F.silu(gate) * up, layer.down)
+    x = x + functional.linear(attended, layer.output)
+    gate, up = functional.linear(_norm(x, layer.mlp_norm, weights), layer.gate_up).chunk(2, -1)
+    return x + functional.linear(functional.silu(gate) * up, layer.down)
 
 
 def _heads_first(memory: torch.Tensor, shape: Shape) -> torch.Tensor:
@@ -44,18 +44,18 @@ def _heads_first(memory: torch.Tensor, shape: Shape) -> torch.Tensor:
 
 
 def prefill(weights: Weights, ids: torch.Tensor, memory: torch.Tensor, done: int) -> torch.Tensor:
-    """Reads ids (tokens,) after `done` positions that memory (one row) already holds. Logits of the last id: (vocab,)."""
+    """Reads ids (tokens,) after `done` positions that memory (one row) holds. Logits of the last id: (vocab,)."""
     shape, count = weights.shape, len(ids)
     end = done + count
     cos = weights.cos[done:end, None].to(weights.dtype)
     sin = weights.sin[done:end, None].to(weights.dtype)
     mask = torch.ones(count, end, dtype=torch.bool).tril(done) if done else None
-    x = F.embedding(ids, weights.embedding)
+    x = functional.embedding(ids, weights.embedding)
     for index, layer in enumerate(weights.layers):
         qkv = _project(x, layer, weights, cos, sin)
         memory[index, 0, 0, done:end] = qkv[:, shape.heads : shape.heads + shape.kv_heads].flatten(1)
         memory[index, 1, 0, done:end] = qkv[:, shape.heads + shape.kv_heads :].flatten(1)
-        attended = F.scaled_dot_product_attention(
+        attended = functional.scaled_dot_product_attention(
             qkv[None, :, : shape.heads].transpose(1, 2),
             _heads_first(memory[index, 0, :, :end], shape),
             _heads_first(memory[index, 1, :, :end], shape),
@@ -64,7 +64,7 @@ def prefill(weights: Weights, ids: torch.Tensor, memory: torch.Tensor, done: int
             enable_gqa=True,
         )
         x = _mix(x, attended[0].transpose(0, 1).reshape(count, -1), layer, weights)
-    return F.linear(_norm(x[-1:], weights.final_norm, weights), weights.head)[0].float()
+    return functional.linear(_norm(x[-1:], weights.final_norm, weights), weights.head)[0].float()
 
 
 def decode(weights: Weights, ids: torch.Tensor, positions: torch.Tensor, memory: torch.Tensor) -> torch.Tensor:
@@ -76,7 +76,7 @@ def decode(weights: Weights, ids: torch.Tensor, positions: torch.Tensor, memory:
     visible = torch.arange(end)[None] <= positions[:, None]
     mask = torch.zeros(count, 1, 1, end, dtype=weights.dtype).masked_fill_(~visible[:, None, None], float("-inf"))
     slots = torch.arange(count) * memory.shape[3] + positions
-    x = F.embedding(ids, weights.embedding)
+    x = functional.embedding(ids, weights.embedding)
     for index, layer in enumerate(weights.layers):
         qkv = _project(x, layer, weights, cos, sin)
         keys, values = memory[index, 0], memory[index, 1]
@@ -84,11 +84,11 @@ def decode(weights: Weights, ids: torch.Tensor, positions: torch.Tensor, memory:
             0, slots, qkv[:, shape.heads : shape.heads + shape.kv_heads].reshape(count, -1)
         )
         values.view(-1, shape.kv_width).index_copy_(0, slots, qkv[:, shape.heads + shape.kv_heads :].reshape(count, -1))
-        attended = F.scaled_dot_product_attention(
+        attended = functional.scaled_dot_product_attention(
             qkv[:, : shape.heads].view(count, shape.kv_heads, -1, shape.head_dim),
             _heads_first(keys[:count, :end], shape),
             _heads_first(values[:count, :end], shape),
             attn_mask=mask,
         )
         x = _mix(x, attended.reshape(count, -1), layer, weights)
-    return F.linear(_norm(x, weights.final_norm, weights), weights.head).float()
+    return functional.linear(_norm(x, weights.final_norm, weights), weights.head).float()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 import torch
-from safetensors import safe_open
+from safetensors.torch import load_file
 
 from learner.errors import LearnerError
 from learner.manifest import WEIGHTS_NAME, check_file, read_manifest
@@ -124,8 +124,7 @@ def load_weights(folder: Path, dtype: torch.dtype, sha256: str = "") -> tuple[We
     elif not path.is_file():
         raise WeightsError(f"{path} is missing")
     try:
-        with safe_open(path, framework="pt") as file:
-            tensors = {name: file.get_tensor(name).to(dtype) for name in file.keys()}
+        tensors = {name: tensor.to(dtype) for name, tensor in load_file(path).items()}
         return _merge(tensors, shape, dtype), expected
     except KeyError as error:
         raise WeightsError(f"{path}: tensor {error} is missing") from error
