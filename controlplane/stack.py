@@ -122,6 +122,8 @@ def _environment(threads: int) -> dict[str, str]:
         "ASSAY_POLICY_URL": settings.ASSAY_POLICY_URL,
         "ASSAY_THREADS": str(threads),
         "PYTHONUNBUFFERED": "1",
+        # The learner and the policy server share the cores: a torch thread that spins at a barrier takes the other's.
+        "OMP_WAIT_POLICY": "PASSIVE",
         # Celery warns root at each start. What protects this machine is the boxes, not the user of the workers.
         "PYTHONWARNINGS": "ignore:You're running the worker with superuser privileges",
     }
