@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from sandbox_worker.sandbox import archive, launch, layout
+from sandbox_worker.sandbox import archive, frames, launch, layout
 from sandbox_worker.sandbox.base import (
     Backend,
     Box,
@@ -25,7 +25,7 @@ from sandbox_worker.sandbox.base import (
 from sandbox_worker.sandbox.binary import Bubblewrap
 from sandbox_worker.sandbox.cgroups import OVERHEAD_PIDS, Cgroup, CgroupTree
 from sandbox_worker.sandbox.channel import Channel, ChannelClosedError, ChannelTimeoutError, Reply
-from sandbox_worker.sandbox.ending import completed
+from sandbox_worker.sandbox.ending import completed, not_run
 from sandbox_worker.sandbox.owner import Owner
 from sandbox_worker.sandbox.processes import BoxProcesses
 from sandbox_worker.sandbox.reap import reap
@@ -76,6 +76,8 @@ class BubblewrapBox(Box):
         oom_before = self._oom_kills()
         fields = [repr(timeout), str(self._spec.limits.output_bytes), self._spec.workdir, self._resource_limits()]
         fields += [str(len(command)), *command, *self._environment(env or {})]
+        if why := frames.unsendable(fields):
+            return not_run(why)
         try:
             reply = self._ask("run", fields, (stdin,), seconds=timeout + GRACE_SECONDS)
         except ChannelTimeoutError:
@@ -143,6 +145,8 @@ class BubblewrapBox(Box):
     def _file_request(
         self, operation: str, path: str, fields: list[str], pieces: Iterable[bytes] = (), most: int = 0
     ) -> Reply:
+        if why := frames.unsendable(fields):
+            raise BoxFileError(path, why)
         try:
             reply = self._ask(operation, fields, pieces, seconds=FILE_SECONDS, most=most)
         except (ChannelClosedError, ChannelTimeoutError) as error:
@@ -221,14 +225,18 @@ class BubblewrapBackend(Backend):
     def close(self) -> None:
         with self._lock:
             boxes, was_closed, self._closed = list(self._boxes), self._closed, True
-        for box in boxes:
-            box.stop()
-        if not was_closed:
-            self._starter.close()
-            if self._host.tree:
-                self._host.tree.remove_owner(self._owner)
-            os.close(self._code)
-            self._host.bubblewrap.close()
+        with ExitStack() as everything:  # one box that does not stop keeps none of the others
+            if not was_closed:
+                everything.callback(self._let_go)
+            for box in boxes:
+                everything.callback(box.stop)
+
+    def _let_go(self) -> None:
+        self._starter.close()
+        os.close(self._code)
+        self._host.bubblewrap.close()
+        if self._host.tree:
+            self._host.tree.remove_owner(self._owner)
 
     def _start(self, spec: BoxSpec, undo: ExitStack) -> BubblewrapBox:
         """Everything that is in undo when this raises is undone; a box that is returned has taken it over."""

@@ -5,6 +5,7 @@ from sandbox_worker.sandbox.channel import Reply
 
 TIMED_OUT_CODE = 124
 OUT_OF_MEMORY_CODE = 137
+NOT_RUN_CODE = 126
 
 
 def completed(reply: Reply, *, out_of_memory: bool) -> Completed:
@@ -12,6 +13,12 @@ def completed(reply: Reply, *, out_of_memory: bool) -> Completed:
     _, timed_out, code, printed, seconds = reply.fields
     end, exit_code = how(int(code), timed_out=timed_out == "1", out_of_memory=out_of_memory)
     return Completed(end, exit_code, reply.data, int(printed), float(seconds))
+
+
+def not_run(why: str) -> Completed:
+    """As a shell says of what it cannot run."""
+    output = f"cannot run: {why}\n".encode("utf-8", "replace")
+    return Completed(End.EXITED, NOT_RUN_CODE, output, len(output), 0.0)
 
 
 def how(code: int, *, timed_out: bool, out_of_memory: bool) -> tuple[End, int]:

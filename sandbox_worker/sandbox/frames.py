@@ -17,8 +17,17 @@ def frame(kind: bytes, payload: bytes | memoryview) -> bytes:
     return FRAME.pack(kind, len(payload)) + payload
 
 
+def unsendable(fields: list[str]) -> str:
+    """Why they cannot be sent; empty if they can. A language model writes what it likes into a command."""
+    try:
+        encode(fields)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
 def encode(fields: list[str]) -> bytes:
-    """Raises ValueError where a field holds a NUL."""
+    """Raises ValueError where a field holds a NUL or half a character."""
     if any("\0" in field for field in fields):
         raise ValueError("A NUL byte cannot be sent to a box.")
     return os.fsencode("\0".join(fields))

@@ -13,6 +13,8 @@ from sandbox_worker.sandbox.frames import CHUNK, DATA
 from sandbox_worker.sandbox.supervisor.files import write_all
 from sandbox_worker.sandbox.supervisor.wire import Channel
 
+LONGEST_WAIT = 3600.0
+"""The kernel takes no more than 24 days."""
 _PR_SET_DUMPABLE = 4
 _LIBC = ctypes.CDLL(None)
 
@@ -128,7 +130,7 @@ def watch(channel: Channel, pid: int, pidfd: int, reader: int, kept: Kept, deadl
         left = deadline - time.monotonic()
         if left <= 0:
             return False
-        ready = dict(poll.poll(left * 1000 + 1))
+        ready = dict(poll.poll(min(left, LONGEST_WAIT) * 1000 + 1))
         if channel.fd in ready:
             os._exit(0)  # the worker is gone
         if pidfd in ready:

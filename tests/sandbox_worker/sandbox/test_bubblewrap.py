@@ -52,6 +52,25 @@ def test_a_command_that_may_not_be_run_ends_with_126(backend: Backend) -> None:
         assert box.run(["/etc/passwd"], timeout=5).exit_code == 126
 
 
+@pytest.mark.parametrize("command", ["a\0b", "a\ud800b"])
+def test_a_command_that_no_process_can_have_is_not_run(backend: Backend, command: str) -> None:
+    with open_box(backend) as box:
+        done = shell(box, command)
+        assert (done.end, done.exit_code) == (End.EXITED, 126)
+        assert done.output.startswith(b"cannot run: ")
+        assert said(shell(box, "echo alive")) == "alive"
+
+
+def test_a_command_longer_than_the_kernel_takes_is_not_run(backend: Backend) -> None:
+    with open_box(backend) as box:
+        assert shell(box, ":" * 200_000).exit_code == 126
+
+
+def test_a_very_long_time_is_fine(backend: Backend) -> None:
+    with open_box(backend) as box:
+        assert shell(box, "echo fine", timeout=1e9).output == b"fine\n"
+
+
 def test_standard_input_ends(backend: Backend) -> None:
     with open_box(backend) as box:
         assert shell(box, "cat; echo end", stdin=b"given\n").output == b"given\nend\n"

@@ -55,7 +55,9 @@ def test_writing_replaces_a_link_and_not_what_it_points_to(backend: Backend) -> 
         assert said(shell(box, "chmod 644 target; cat target link hard")) == "kept\nnewnew"
 
 
-@pytest.mark.parametrize("path", ["/usr/bin/x", "/x", "/etc/passwd", "/app/../usr/x", "/app", "/app/link/x"])
+@pytest.mark.parametrize(
+    "path", ["/usr/bin/x", "/x", "/etc/passwd", "/app/../usr/x", "/app", "/app/link/x", "a\0b", "a\ud800b"]
+)
 def test_writing_elsewhere_is_refused(backend: Backend, path: str) -> None:
     with open_box(backend) as box:
         shell(box, "ln -s /tmp link")
