@@ -1,6 +1,7 @@
 """Token authentication of the REST API: 'Authorization: Bearer assay_<id>.<secret>'."""
 
 from django.utils import timezone
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework.authentication import BaseAuthentication, get_authorization_header
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
@@ -23,3 +24,13 @@ class TokenAuthentication(BaseAuthentication):
 
     def authenticate_header(self, request: Request) -> str:
         return "Bearer"
+
+
+class TokenScheme(OpenApiAuthenticationExtension):
+    """How the OpenAPI document tells of it."""
+
+    target_class = TokenAuthentication
+    name = "token"
+
+    def get_security_definition(self, auto_schema: object) -> dict[str, str]:
+        return {"type": "http", "scheme": "bearer", "bearerFormat": "assay_<id>.<secret>"}

@@ -3,15 +3,20 @@
 from datetime import datetime
 from typing import Any, Self
 
+from django.contrib.auth.models import AnonymousUser
 from django.db import models
 from django.utils import timezone
 
+from apps.accounts.models import User
 from apps.evaluation import states
 from apps.lifecycle.machine import Stateful, one_of, states_constraint
 from apps.runs.models import Run
 
 
 class EvaluationQuerySet(models.QuerySet["Evaluation"]):
+    def visible_to(self, user: User | AnonymousUser) -> Self:
+        return self.filter(run__in=Run.objects.visible_to(user))
+
     def of(self, run: Run) -> Self:
         return self.filter(run=run)
 

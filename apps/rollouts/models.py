@@ -5,10 +5,12 @@ A fence goes up at each claim; a write under an old fence is refused.
 
 from typing import Self
 
+from django.contrib.auth.models import AnonymousUser
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
+from apps.accounts.models import User
 from apps.lifecycle.machine import Stateful, states_constraint
 from apps.rollouts import states
 from apps.runs.models import Run
@@ -74,6 +76,9 @@ class Group(Stateful):
 
 
 class RolloutQuerySet(models.QuerySet["Rollout"]):
+    def visible_to(self, user: User | AnonymousUser) -> Self:
+        return self.filter(run__in=Run.objects.visible_to(user))
+
     def of(self, run: Run) -> Self:
         return self.filter(run=run)
 

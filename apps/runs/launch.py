@@ -22,6 +22,14 @@ class LaunchError(Exception):
         self.way_out = way_out
 
 
+class KeyReusedError(Exception):
+    """The idempotency key was used for another request."""
+
+    def __init__(self, key: str, run: Run) -> None:
+        super().__init__(f"The idempotency key {key!r} started run {run.pk} with another body. Use a new key.")
+        self.run = run
+
+
 def launch_run(
     project: Project,
     user: User | None,
@@ -34,9 +42,12 @@ def launch_run(
     formula: str = "all-or-nothing@1",
     endpoint: Endpoint | None = None,
     idempotency_key: str = "",
+    request_digest: str = "",
 ) -> Run:
-    """A queued run. The same user with the same idempotency key gets the run of the first call. Raises LaunchError."""
-    if idempotency_key and (earlier := Run.objects.filter(created_by=user, idempotency_key=idempotency_key).first()):
+    """A queued run. The same user with the same idempotency key gets the run of the first call, marked `replayed`.
+
+    request_digest: of what was asked; with the same key it has to be the same. Raises LaunchError, KeyReusedError."""
+    if earlier := _earlier(user, idempotency_key, request_digest):
         return earlier
     _check_name(name)
     _check_task_set(task_set, kind, config)
@@ -59,13 +70,26 @@ def launch_run(
                 formula=formula,
                 created_by=user,
                 idempotency_key=idempotency_key,
+                request_digest=request_digest,
             )
             actor = user.username if user else "assay"
             run.revise(config, by=actor, reason="launched")
             run.move(states.QUEUED, actor=actor)
             hint(run.stream())
-    except IntegrityError:
-        return Run.objects.get(created_by=user, idempotency_key=idempotency_key)
+    except IntegrityError:  # the same request, at the same time
+        if earlier := _earlier(user, idempotency_key, request_digest):
+            return earlier
+        raise
+    return run
+
+
+def _earlier(user: User | None, key: str, digest: str) -> Run | None:
+    run = Run.objects.filter(created_by=user, idempotency_key=key).first() if key else None
+    if run is None:
+        return None
+    if run.request_digest != digest:
+        raise KeyReusedError(key, run)
+    run.replayed = True
     return run
 
 

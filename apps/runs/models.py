@@ -60,6 +60,10 @@ class Run(Stateful):
     training_ended = models.TextField(blank=True)
     """Why no more learner steps are made: steps, a budget, or the user; empty while they are."""
     idempotency_key = models.CharField(max_length=120, blank=True)
+    request_digest = models.CharField(max_length=64, blank=True)
+    """SHA-256 of what was asked with the idempotency key."""
+    replayed = False
+    """True on the object that a repeated launch gets; not stored."""
     created_by = models.ForeignKey(User, models.SET_NULL, null=True, blank=True, related_name="runs")
     created_at = models.DateTimeField(default=timezone.now)
     started_at = models.DateTimeField(null=True, blank=True)

@@ -5,7 +5,7 @@ from typing import Any, Self
 
 from django.contrib.auth.models import AnonymousUser
 from django.db import models
-from django.db.models import Q
+from django.db.models import Count, OuterRef, Q, Subquery
 from django.utils import timezone
 
 from apps.accounts.models import Project, User
@@ -18,6 +18,11 @@ SPLITS = ("train", "held-out", "unseen")
 class TaskQuerySet(models.QuerySet["Task"]):
     def visible_to(self, user: User | AnonymousUser) -> Self:
         return self.filter(project__in=Project.objects.visible_to(user))
+
+    def with_newest(self, *names: str) -> Self:
+        """These fields of the newest version, as newest_<name>."""
+        newest = TaskVersion.objects.filter(task=OuterRef("pk")).order_by("-number")
+        return self.annotate(**{f"newest_{name}": Subquery(newest.values(name)[:1]) for name in names})
 
 
 class Task(models.Model):
@@ -93,6 +98,14 @@ class TaskSetQuerySet(models.QuerySet["TaskSet"]):
     def visible_to(self, user: User | AnonymousUser) -> Self:
         return self.filter(project__in=Project.objects.visible_to(user))
 
+    def counted(self) -> Self:
+        """With its entries counted: tasks, usable, and in_<split> for each split."""
+        of_split = {
+            f"in_{split.replace('-', '_')}": Count("entries", filter=Q(entries__split=split)) for split in SPLITS
+        }
+        usable = Count("entries", filter=Q(entries__task_version__state__in=states.USABLE))
+        return self.annotate(tasks=Count("entries"), usable=usable, **of_split)
+
 
 class TaskSet(models.Model):
     """A named, immutable version of a list of tasks, with families and splits."""
@@ -128,6 +141,14 @@ class TaskSet(models.Model):
         """Usable task versions of a split, in a fixed order."""
         rows = TaskVersion.objects.in_state(*states.USABLE).filter(entries__task_set=self, entries__split=split)
         return rows.select_related("task").order_by("id")
+
+    def family_counts(self) -> dict[str, dict[str, int]]:
+        """Entries of each family by split."""
+        found: dict[str, dict[str, int]] = {}
+        rows = self.entries.values_list("family", "split").annotate(n=Count("id"))
+        for family, split, n in rows.order_by("family", "split"):
+            found.setdefault(family, {})[split] = n
+        return found
 
 
 class TaskSetEntry(models.Model):
