@@ -12,6 +12,7 @@ import pytest
 from sandbox_worker.sandbox import base
 from sandbox_worker.sandbox.base import Backend, HostCannotIsolateError
 from sandbox_worker.sandbox.bubblewrap import BubblewrapBackend
+from sandbox_worker.sandbox.hierarchies import v1_mounts
 from sandbox_worker.sandbox.preflight import (
     find_host,
     mend_namespaces,
@@ -31,7 +32,7 @@ sys.path.insert(0, sys.argv[1])
 from sandbox_worker.sandbox.base import BoxSpec, HostCannotIsolateError
 from sandbox_worker.sandbox.choose import open_backend
 try:
-    open_backend(allow_weaker=False)
+    open_backend(allow_weaker=False).close()
 except HostCannotIsolateError as error:
     print(error.missing)
 backend = open_backend(allow_weaker=True)
@@ -88,6 +89,34 @@ def test_an_ordinary_user_gets_weaker_boxes_only(readable_package: Path) -> None
     assert refused == weaker
     assert "bounds the memory" in weaker
     assert works == "1000 127.0.0.1"
+
+
+@pytest.fixture
+def delegated_groups() -> Iterator[list[Path]]:
+    """A group of version 1 in each hierarchy that belongs to an ordinary user."""
+    folders = [mount / "assay-test-delegated" for mount in v1_mounts().values()]
+    if not folders:
+        pytest.skip("version 1 is not mounted here")
+    for folder in folders:
+        folder.mkdir()
+        subprocess.run(["chown", "-R", "65534:65534", str(folder)], check=True)
+    yield folders
+    for folder in folders:
+        for inner in sorted(folder.glob("**/"), reverse=True):
+            inner.rmdir()
+
+
+def test_an_ordinary_user_with_delegated_groups_gets_full_boxes(
+    readable_package: Path, delegated_groups: list[Path]
+) -> None:
+    joins = " && ".join(f"echo 0 > {folder}/cgroup.procs" for folder in delegated_groups)
+    script = f'{joins} && exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@"'
+    program = ["/usr/bin/python3", "-B", "-c", AS_A_USER, str(readable_package)]
+    done = subprocess.run(
+        ["/bin/sh", "-c", script, "sh", *program], cwd="/", capture_output=True, text=True, check=False
+    )
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == ["", "1000 127.0.0.1"]
 
 
 def test_a_bubblewrap_that_cannot_is_found(tmp_path: Path) -> None:
