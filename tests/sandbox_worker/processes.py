@@ -26,10 +26,12 @@ COMMAND = "celery -A sandbox_worker.jobs:app worker -P threads -c 2 -Q rollouts"
 FLAGS = ("--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "INFO")
 
 
-def until(condition: Callable[[], object], *, seconds: float = 30.0, what: str = "") -> None:
+def until(condition: Callable[[], object], *, seconds: float = 30.0, what: Path | str = "") -> None:
+    """what: said where it never becomes true; a log file is read then."""
     end = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < end, what or "it never became true"
+        late = time.monotonic() > end
+        assert not late, what.read_text(errors="replace") if isinstance(what, Path) else what
         time.sleep(0.05)
 
 
@@ -68,7 +70,7 @@ class Control:
 
     def __init__(self, broker: Broker, store: FolderStore) -> None:
         self.store = store
-        self._app = Celery("control", broker=broker.url)
+        self._app = Celery("control", broker=broker.url, fixups=set())
         self._app.conf.task_ignore_result = True
         self._replies: list[tuple[str, Any]] = []
 
@@ -126,9 +128,11 @@ class WorkerProcess:
         return psutil.Process(self.process.pid).children(recursive=True)
 
     def boxes(self) -> list[Path]:
-        """Its control groups, one folder for each box and controller."""
-        groups = Path("/sys/fs/cgroup").glob(f"**/assay/{self.process.pid}-*/*")
-        return [path for path in groups if path.is_dir()]
+        """Control groups of its attempts, one folder for each box and controller."""
+        while True:
+            with suppress(FileNotFoundError):  # one vanished while we looked
+                groups = Path("/sys/fs/cgroup").glob(f"**/assay/{self.process.pid}-*/*-7.*.1")
+                return [path for path in groups if path.is_dir()]
 
     def end(self, signum: int = signal.SIGTERM, *, seconds: float = 15.0) -> int:
         if self.process.poll() is None:

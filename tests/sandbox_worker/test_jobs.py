@@ -41,7 +41,7 @@ def sleepy(store: FolderStore, seconds: float) -> tuple[str, str]:
 
 def ready(worker: WorkerProcess, control: Control) -> str:
     """The incarnation of a worker that sent its first heartbeat."""
-    until(lambda: any(beat.pid == worker.process.pid for beat in control.heartbeats()), what=worker.log.read_text())
+    until(lambda: any(beat.pid == worker.process.pid for beat in control.heartbeats()), what=worker.log)
     return next(beat.incarnation for beat in control.heartbeats() if beat.pid == worker.process.pid)
 
 
@@ -57,7 +57,7 @@ def test_a_batch_becomes_segments_and_then_messages(
         incarnation = ready(worker, control)
         task = put_task(store)
         control.send(batch_of(*(rollout_request(task, rollout_id=number) for number in range(8))))
-        until(lambda: len(control.outcomes()) == 8, what=worker.log.read_text())
+        until(lambda: len(control.outcomes()) == 8, what=worker.log)
         assert {outcome.grade.verdict for outcome in control.outcomes()} == {"solved"}
         until(lambda: sum(reply["outcomes"] for reply in control.replies(SEGMENT_READY)) == 8)
         replies = [msgspec.convert(reply, SegmentReady) for reply in control.replies(SEGMENT_READY)]
@@ -88,7 +88,7 @@ def test_a_bad_batch_is_refused_and_the_next_is_played(
         good = batch_of(rollout_request(put_task(store)))
         control.send(msgspec.to_builtins(good) | {"run_id": "seven"})
         control.send(good)
-        until(lambda: control.outcomes(), what=worker.log.read_text())
+        until(lambda: control.outcomes(), what=worker.log)
         assert worker.said("batch refused: Expected `int`, got `str` - at `$.run_id`")
 
 
@@ -103,7 +103,7 @@ def test_a_stopped_worker_leaves_no_process_and_no_group(
         below = worker.below()
         assert worker.end(signal.SIGTERM, seconds=10) == 0
         assert worker.boxes() == []
-        assert not any(process.is_running() for process in below)
+        assert [process for process in below if alive(process)] == []
     assert control.outcomes() == []
     assert control.heartbeats()[-1].leaving
 
@@ -142,7 +142,7 @@ def test_outcomes_reach_the_store_without_a_broker(
         control.send(batch_of(rollout_request(sleepy(store, 2))))
         running(worker)
         broker.kill()
-        until(lambda: control.outcomes(), what=worker.log.read_text())
+        until(lambda: control.outcomes(), what=worker.log)
         broker.start()
         control.send(batch_of(rollout_request(put_task(store), rollout_id=2)))
         until(lambda: len(control.outcomes()) == 2, what="not reconnected")
@@ -181,7 +181,7 @@ def test_a_draining_worker_finishes_and_leaves_the_rest_to_others(
         assert len(control.outcomes()) == 1
         other = WorkerProcess(broker, store, tmp_path / "log2")
         with closing(other):
-            until(lambda: len(control.outcomes()) == 2, what=other.log.read_text())
+            until(lambda: len(control.outcomes()) == 2, what=other.log)
         control.order(incarnation, Orders())
         control.send(batch_of(rollout_request(put_task(store), rollout_id=3)))
         until(lambda: len(control.outcomes()) == 3, what="still draining")
