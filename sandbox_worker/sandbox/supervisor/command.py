@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _signal as signal  # type: ignore[import-not-found]  # the signal module builds enums at each start of a box
 import ctypes
+import errno
 import os
 import resource
 import select
@@ -98,7 +99,7 @@ def become(command: list[str], environment: list[str], folder: str, limits: str,
         os.closerange(3, 1024)
         os.chdir(folder)
         pairs = [entry.partition("=") for entry in environment if entry]
-        os.execvpe(command[0], command, {name: value for name, _, value in pairs})
+        execute(command, {name: value for name, _, value in pairs})
     except FileNotFoundError as error:
         code = 127
         os.write(1, f"{error.filename or command[0]}: not found\n".encode("utf-8", "replace"))
@@ -106,6 +107,17 @@ def become(command: list[str], environment: list[str], folder: str, limits: str,
         os.write(1, f"{command[0]}: {error}\n".encode("utf-8", "replace"))
     finally:
         os._exit(code)
+
+
+def execute(command: list[str], environment: dict[str, str]) -> None:
+    """As os.execvpe, which imports a module at its first call, and here every call is a first one."""
+    program = command[0]
+    if "/" in program:
+        os.execve(program, command, environment)
+    for folder in environment.get("PATH", "").split(":"):
+        if os.access(f"{folder}/{program}", os.X_OK):
+            os.execve(f"{folder}/{program}", command, environment)
+    raise FileNotFoundError(errno.ENOENT, "not found", program)
 
 
 def set_dumpable(dumpable: bool) -> None:
