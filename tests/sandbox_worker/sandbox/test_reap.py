@@ -1,27 +1,32 @@
 """What dead workers leave is found and removed; what living ones hold is not touched."""
 
-import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from sandbox_worker.sandbox.base import Backend, Limits
+from sandbox_worker.sandbox.cgroups import TOP, CgroupTree, delegate, remove_folder
 from sandbox_worker.sandbox.hierarchies import find_tree
 from sandbox_worker.sandbox.owner import Owner
+from sandbox_worker.sandbox.reap import reap
 from tests.sandbox_worker.sandbox.boxes import groups_of, open_box, processes_with, said, shell
 
 pytestmark = pytest.mark.sandbox
 
+APART = "assay-test-of-reaping"
 WORKER = """
-import sys, threading, time
+import threading, time
 from sandbox_worker.sandbox.base import BoxSpec
-from sandbox_worker.sandbox.choose import open_backend
-backend = open_backend(allow_weaker=False)
+from sandbox_worker.sandbox.bubblewrap import BubblewrapBackend
+from sandbox_worker.sandbox.preflight import find_host
+from tests.sandbox_worker.sandbox.test_reap import tree_apart
+backend = BubblewrapBackend(find_host(allow_weaker=False, find_cgroups=tree_apart))
 boxes = [backend.start(BoxSpec(label="9.9.1")) for _ in range(3)]
 for box in boxes[1:]:
     run = lambda box=box: box.run(["bash", "-c", "setsid -f sleep 51515; trap '' TERM; sleep 51515"], timeout=60)
@@ -30,6 +35,27 @@ time.sleep(1)
 print("ready", flush=True)
 time.sleep(60)
 """
+
+
+def tree_apart() -> CgroupTree:
+    """Groups that no other worker on this host looks at."""
+    tree = find_tree()
+    assert tree is not None
+    by_controller = {name: folder / APART for name, folder in tree.by_controller.items()}
+    for folder in by_controller.values():
+        folder.mkdir(exist_ok=True)
+        if tree.version == 2:
+            delegate(folder)
+    return replace(tree, by_controller=by_controller)
+
+
+@pytest.fixture
+def tree() -> Iterator[CgroupTree]:
+    made = tree_apart()
+    yield made
+    for folder in set(made.by_controller.values()):
+        remove_folder(folder / TOP)
+        remove_folder(folder)
 
 
 def start_worker() -> "subprocess.Popen[str]":
@@ -48,16 +74,17 @@ def soon(is_so: Callable[[], bool]) -> bool:
     return is_so()
 
 
-def test_a_killed_worker_leaves_no_process_and_reaping_removes_its_groups(backend: Backend) -> None:
+def test_a_killed_worker_leaves_no_process_and_reaping_removes_its_groups(tree: CgroupTree) -> None:
     worker = start_worker()
     assert processes_with("51515")
     worker.send_signal(signal.SIGKILL)
     worker.wait()
     assert soon(lambda: not processes_with("51515"))
     assert groups_of(worker.pid)
-    assert backend.reap() == 3
+    assert reap(tree) == 3
     assert not groups_of(worker.pid)
-    assert backend.reap() == 0
+    assert tree.owners() == set()
+    assert reap(tree) == 0
 
 
 def test_boxes_of_living_workers_are_left_alone(backend: Backend) -> None:
@@ -66,19 +93,18 @@ def test_boxes_of_living_workers_are_left_alone(backend: Backend) -> None:
         assert said(shell(box, "echo alive")) == "alive"
 
 
-def test_a_process_in_a_dead_workers_group_is_killed(backend: Backend) -> None:
-    tree = find_tree()
-    assert tree is not None
-    dead = Owner(os.getpid(), Owner.this_process().ticks - 1, Owner.this_process().namespace)
+def test_a_process_in_a_dead_workers_group_is_killed(tree: CgroupTree) -> None:
+    dead = replace(Owner.this_process(), ticks=1)
     group = tree.create(dead, "1", Limits())
     joins = " && ".join(f"echo 0 > {name}" for name in group.join_files())
     left = subprocess.Popen(["/bin/sh", "-c", f"{joins} && exec sleep 60"])
     assert soon(lambda: left.pid in group.pids())
-    assert backend.reap() == 1
+    assert reap(tree) == 1
     assert left.wait() == -signal.SIGKILL
     assert not any(folder.exists() for folder in group.folders)
 
 
+@pytest.mark.usefixtures("tree")
 def test_a_closed_back_end_leaves_nothing() -> None:
     script = WORKER.replace("time.sleep(60)\n", "backend.close(); print(backend.reap())\n")
     root = Path(__file__).parents[3]
