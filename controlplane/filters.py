@@ -21,7 +21,7 @@ class DeclaredFilters(BaseFilterBackend):
     def filter_queryset(self, request: Request, queryset: QuerySet[Any], view: APIView) -> QuerySet[Any]:
         declared: Filters = getattr(view, "filters", serializers.Serializer)
         given = request.query_params
-        known = [*declared().fields, *PARAMETERS]
+        known = [*declared().fields, *(PARAMETERS if getattr(view, "pagination_class", None) else ())]
         problems = {name: _unknown(name, known) for name in given if name not in known}
         problems |= {name: ErrorDetail("Give it once.", "repeated") for name in given if len(given.getlist(name)) > 1}
         if problems:

@@ -26,7 +26,7 @@ class TokenAuthentication(BaseAuthentication):
         return "Bearer"
 
 
-class TokenScheme(OpenApiAuthenticationExtension):
+class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # of its __init_subclass__
     """How the OpenAPI document tells of it."""
 
     target_class = TokenAuthentication

@@ -1,4 +1,4 @@
-"""Tasks and task sets in the admin, to read and to search: versions and sets are immutable, states move by their verbs."""
+"""Tasks and task sets in the admin, to read and to search: sets are immutable, states move by their verbs."""
 
 from django.contrib import admin
 from django.db.models import QuerySet
