@@ -60,10 +60,11 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Budget of wall time for GRPO; ends it cleanly with what is finished."""
     max_sampled_tokens: Annotated[int, Meta(ge=1)] | None = None
     """Budget of sampled tokens; ends the training cleanly."""
-    seed: int = 0
+    seed: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 0
 
-    def with_seed(self, seed: int) -> "RunConfig":
-        return msgspec.structs.replace(self, seed=seed)
+    def changed(self, **values: Any) -> "RunConfig":
+        """The same config with some values changed."""
+        return msgspec.structs.replace(self, **values)
 
 
 def parse_config(values: dict[str, Any]) -> RunConfig:

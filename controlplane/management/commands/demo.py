@@ -10,6 +10,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from rich.console import Console
 
+from apps.runs.config import RunConfig
 from apps.runs.launch import LaunchError, launch_run
 from apps.runs.models import Run
 from apps.runs.presets import PRESETS
@@ -43,13 +44,22 @@ class Command(BaseCommand):
         parser.add_argument("--again", action="store_true", help="train anew, even if a finished demo is there")
         parser.add_argument("--preset", choices=sorted(NAMES), default="warm-grpo", help="control: a coin for a reward")
         parser.add_argument("--seed", type=int, default=0)
+        parser.add_argument("--quick", action="store_true", help="a few steps: shows that it runs, not that it learns")
 
     def handle(self, *_args: object, **options: object) -> None:
         console = Console(stderr=True)
         try:
             with prepared_stack(Choice.of(), console=None) as supervisor:
                 Demo(supervisor, console, options).run()
-        except (StackError, PortError, EmbeddedError, SupervisorError, DemoError, LaunchError, TaskFormatError) as error:
+        except (
+            StackError,
+            PortError,
+            EmbeddedError,
+            SupervisorError,
+            DemoError,
+            LaunchError,
+            TaskFormatError,
+        ) as error:
             raise CommandError(str(error)) from error
 
 
@@ -61,6 +71,7 @@ class Demo:
         self.console = console
         self.preset = str(options["preset"])
         self.seed = int(str(options["seed"]))
+        self.quick = bool(options["quick"])
         self.json = Path(str(options["json"])) if options["json"] else None
         self.leave = bool(options["exit"])
         self.again = bool(options["again"])
@@ -122,7 +133,7 @@ class Demo:
             name,
             task_set,
             policy,
-            preset.config.with_seed(self.seed),
+            _config(preset.config, self.seed, quick=self.quick),
             kind=preset.kind,
             formula=preset.formula,
         )
@@ -138,3 +149,8 @@ class Demo:
             print(line)
         if self.json is not None:
             write_json(self.json, values)
+
+
+def _config(config: RunConfig, seed: int, *, quick: bool) -> RunConfig:
+    few = {"sft_steps": 3, "grpo_steps": 3, "groups_per_step": 4, "evaluation_tries": 1, "evaluation_every": 0}
+    return config.changed(seed=seed, **(few if quick else {}))
