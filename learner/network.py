@@ -5,9 +5,12 @@ from typing import Any
 
 import torch
 from transformers import AutoModelForCausalLM
+from transformers.utils import logging as transformers_logging
 
 from learner.errors import LearnerError
 from learner.pack import Pack
+
+transformers_logging.disable_progress_bar()
 
 
 class NetworkError(LearnerError):

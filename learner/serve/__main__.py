@@ -1,7 +1,6 @@
 """python -m learner.serve: the embedded policy server."""
 
 import argparse
-import os
 from pathlib import Path
 
 import torch
@@ -37,7 +36,6 @@ def main() -> None:
         access_log=False,
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )
-    os._exit(0)  # the engine may be deep in a prompt: ending it with the interpreter would abort
 
 
 if __name__ == "__main__":

@@ -1,0 +1,189 @@
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from learner.messages import BatchData, SampleGroup, StepOutcome, StepReady, StepRequest, StepSettings
+from learner.taking import Folders, StepTaker
+from tests.learner.test_checkpoint import no_room_for
+from tests.learner.tiny import groups, tiny_policy
+from wire.incarnation import Orders
+from wire.store import FolderStore
+
+
+class Shop:
+    """A store with a policy in it, a learner, and the replies that it sent."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.store = FolderStore(folder / "store")
+        tiny_policy(self.store.root / "policies/tiny")
+        self.replies: list[StepReady] = []
+        self.restart()
+
+    def restart(self) -> None:
+        """Another life: nothing is in memory."""
+        folders = Folders(self.folder / "cache", self.store.root / ".unfinished")
+        self.taker = StepTaker("me", self.store, folders, lambda _, ready: self.replies.append(ready))
+
+    def request(
+        self, version: int, *, fence: int = 1, batch: tuple[SampleGroup, ...] | None = None, **changes: object
+    ) -> StepRequest:
+        self.store.put(f"batches/{version}", msgspec.json.encode(BatchData(groups=batch or groups(version))))
+        request = StepRequest(
+            run_id=7,
+            step_id=100 + version,
+            number=version,
+            kind="grpo",
+            fence=fence,
+            deadline=time.time() + 600,
+            batch_key=f"batches/{version}",
+            parent_version=version - 1,
+            version=version,
+            parent_prefix=f"runs/7/{version - 1}" if version > 1 else "policies/tiny",
+            fresh_optimizer=version == 1,
+            write_prefix=f"runs/7/{version}",
+            resumable=False,
+            settings=StepSettings(learning_rate=1e-3),
+            outcome_key=f"outcomes/{version}-{fence}.json",
+            reply_job="training.step_ready",
+            reply_queue="control",
+        )
+        return msgspec.structs.replace(request, **changes)
+
+    def take(self, version: int, **changes: object) -> StepOutcome:
+        request = self.request(version, **changes)  # type: ignore[arg-type]
+        self.taker.take(request)
+        return self.outcome(request)
+
+    def outcome(self, request: StepRequest) -> StepOutcome:
+        return msgspec.json.decode(self.store.get(request.outcome_key), type=StepOutcome)
+
+    def weights(self, version: int) -> bytes:
+        return self.store.get(f"runs/7/{version}/model.safetensors")
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    return Shop(tmp_path)
+
+
+def test_a_step_makes_a_version_and_tells_of_it_after_its_outcome(shop: Shop) -> None:
+    outcome = shop.take(1)
+    assert (outcome.state, outcome.error, outcome.prefix) == ("made", "", "runs/7/1")
+    assert outcome.metrics is not None
+    assert outcome.metrics.trained_tokens > 0
+    assert "runs/7/1/checkpoint.json" in list(shop.store.list("runs/7/1"))
+    assert [ready.key for ready in shop.replies] == ["outcomes/1-1.json"]
+
+
+def test_a_repeated_request_only_repeats_the_reply(shop: Shop) -> None:
+    request = shop.request(1)
+    shop.taker.take(request)
+    before = shop.store.get(request.outcome_key)
+    shop.restart()
+    shop.taker.take(request)
+    assert shop.store.get(request.outcome_key) == before
+    assert len(shop.replies) == 2
+
+
+def test_a_request_with_an_old_fence_is_ignored(shop: Shop) -> None:
+    shop.take(1, fence=2)
+    old = shop.request(1, fence=1)
+    shop.taker.take(old)
+    assert list(shop.store.list("outcomes")) == ["outcomes/1-2.json"]
+    assert len(shop.replies) == 1
+
+
+def test_resumed_training_equals_uninterrupted_training_bit_for_bit(tmp_path: Path) -> None:
+    through, resumed = Shop(tmp_path / "through"), Shop(tmp_path / "resumed")
+    for shop in (through, resumed):
+        shop.take(1)
+        assert shop.take(2, resumable=True).resumable
+    resumed.restart()
+    for shop in (through, resumed):
+        for version in (3, 4):
+            assert shop.take(version).state == "made"
+    assert through.weights(3) == resumed.weights(3)
+    assert through.weights(4) == resumed.weights(4)
+
+
+def test_without_its_optimiser_state_a_version_is_not_resident(shop: Shop) -> None:
+    shop.take(1)
+    shop.restart()
+    assert shop.take(2).state == "not_resident"
+
+
+def test_a_first_step_of_a_kind_needs_no_optimiser_state(shop: Shop) -> None:
+    shop.take(1, kind="sft")
+    shop.restart()
+    assert shop.take(2, fresh_optimizer=True).state == "made"
+
+
+def test_a_first_step_of_a_kind_forgets_the_moments_of_the_last(tmp_path: Path) -> None:
+    resident, loaded = Shop(tmp_path / "resident"), Shop(tmp_path / "loaded")
+    for shop in (resident, loaded):
+        shop.take(1, kind="sft")
+    loaded.restart()
+    for shop in (resident, loaded):
+        shop.take(2, fresh_optimizer=True)
+    assert resident.weights(2) == loaded.weights(2)
+
+
+def test_a_batch_without_signal_is_skipped_and_writes_nothing(shop: Shop) -> None:
+    shop.take(1)
+    outcome = shop.take(2, batch=groups()[2:])
+    assert (outcome.state, outcome.skipped, outcome.prefix) == ("made", True, "runs/7/1")
+    assert list(shop.store.list("runs/7/2")) == []
+    assert shop.take(3, parent_prefix="runs/7/1").state == "made"
+
+
+def test_a_full_disk_fails_the_step_and_trying_again_only_writes(shop: Shop) -> None:
+    shop.take(1)
+    with no_room_for(20_000):
+        failed = shop.take(2)
+    assert failed.state == "failed"
+    assert "could not be written" in failed.error
+    again = shop.take(2, fence=2)
+    assert again.state == "made"
+    other = Shop(shop.folder / "other")
+    other.take(1)
+    other.take(2)
+    assert other.weights(2) == shop.weights(2)
+
+
+def test_an_update_that_was_never_written_is_no_parent(shop: Shop) -> None:
+    shop.take(1)
+    with no_room_for(20_000):
+        shop.take(2)
+    assert shop.take(3, step_id=999, parent_version=1, parent_prefix="runs/7/1").state == "not_resident"
+
+
+def test_a_cancelled_step_fails_and_leaves_its_parent(shop: Shop) -> None:
+    shop.take(1)
+    shop.taker.obey(Orders(cancelled=frozenset({"102:1"})))
+    assert shop.take(2).error == "the step was cancelled"
+    assert shop.take(2, fence=2).state == "made"
+
+
+def test_a_step_past_its_deadline_fails(shop: Shop) -> None:
+    assert "deadline" in shop.take(1, deadline=time.time() - 1).error
+
+
+def test_what_is_missing_or_broken_is_named_in_the_outcome(shop: Shop) -> None:
+    assert "no/such/policy" in shop.take(1, parent_prefix="no/such/policy").error
+    request = shop.request(1, fence=2)
+    shop.store.put(request.batch_key, b'{"groups": 3}')
+    shop.taker.take(request)
+    assert "$.groups" in shop.outcome(request).error
+    (shop.store.root / "policies/tiny/model.safetensors").unlink()
+    shop.restart()
+    assert "policies/tiny" in shop.take(1, fence=3).error
+
+
+def test_traces_without_trainable_ids_are_refused(shop: Shop) -> None:
+    one = groups()[0]
+    samples = tuple(msgspec.structs.replace(s, trainable=(False,) * len(s.ids), logprobs=()) for s in one.samples)
+    bare = msgspec.structs.replace(one, samples=samples)
+    assert shop.take(1, kind="sft", batch=(bare,)).error == "the batch holds no trainable id"
