@@ -1,0 +1,25 @@
+"""manage.py import_policy: bring a weights folder in under a name."""
+
+from argparse import ArgumentParser
+from pathlib import Path
+
+from django.core.management.base import BaseCommand, CommandError
+
+from apps.accounts.models import Project
+from apps.policies.importing import PolicyImportError, import_policy
+from apps.trajectories.store import object_store
+
+
+class Command(BaseCommand):
+    help = "Import a weights folder (config.json, model.safetensors, tokenizer files) as a policy."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("name")
+        parser.add_argument("folder", type=Path)
+
+    def handle(self, *_args: object, name: str, folder: Path, **_options: object) -> None:
+        try:
+            policy = import_policy(Project.default(), name, folder, object_store(), {"source": str(folder.resolve())})
+        except PolicyImportError as error:
+            raise CommandError(str(error)) from error
+        self.stdout.write(f"{policy.name}: {policy.parameters:,} parameters, sha256 {policy.digest}")
