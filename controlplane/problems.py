@@ -1,10 +1,13 @@
 """Errors of the API as problem details (RFC 9457), each with a stable code and, for a bad field, a pointer to it."""
 
+import sys
 from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Any
 
+from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
+from django.template import loader
 from django.views import defaults
 from rest_framework import exceptions
 from rest_framework.request import Request
@@ -89,11 +92,25 @@ def page_not_found(request: HttpRequest, exception: Exception) -> HttpResponseBa
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
+    """Called while the error is handled. A database that is away is told apart: nothing is lost, and it comes back."""
+    if isinstance(sys.exception(), (OperationalError, InterfaceError)):
+        return _unavailable(request)
     if _is_api(request):
         return problem_response(
             request, 500, "server_error", "Assay failed; its log has the reason under this request id."
         )
     return defaults.server_error(request)
+
+
+def _unavailable(request: HttpRequest) -> HttpResponse:
+    response: HttpResponse
+    if _is_api(request):
+        text = "The database does not answer. What was recorded is safe; try again in a moment."
+        response = problem_response(request, 503, "database_away", text)
+    else:  # without the request: its context processors ask the database who is signed in
+        response = HttpResponse(loader.render_to_string("503.html"), status=503)
+    response["Retry-After"] = "5"
+    return response
 
 
 def _is_api(request: HttpRequest) -> bool:

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 from django.http import Http404
 from django.test import RequestFactory
 from rest_framework import exceptions, serializers
@@ -83,6 +84,19 @@ def test_a_conflict_of_ours_keeps_its_code() -> None:
     assert problem["detail"] == "The run has ended."
 
 
+@pytest.mark.parametrize(
+    ("path", "kind"), [("/api/v1/runs", "application/problem+json"), ("/runs/", "text/html; charset=utf-8")]
+)
+def test_a_database_that_is_away_is_told_apart_from_an_error_of_ours(path: str, kind: str) -> None:
+    request = RequestFactory().get(path)
+    try:
+        raise OperationalError("the connection is closed")
+    except OperationalError:
+        response = server_error(request)
+    assert (response.status_code, response["Content-Type"], response["Retry-After"]) == (503, kind, "5")
+
+
+@pytest.mark.django_db
 def test_an_address_that_does_not_exist_is_a_problem_below_api_alone() -> None:
     request = RequestFactory().get("/api/v1/nothing")
     assert page_not_found(request, Http404())["Content-Type"] == "application/problem+json"

@@ -1,10 +1,12 @@
 """The name of a request."""
 
+import logging
+
 import pytest
 from django.http import HttpRequest, HttpResponse
 from django.test import RequestFactory
 
-from controlplane.request_id import RequestIdMiddleware, request_id
+from controlplane.request_id import RequestIdFilter, RequestIdMiddleware, request_id
 
 
 def answer(request: HttpRequest) -> HttpResponse:
@@ -26,3 +28,15 @@ def test_a_proxys_name_is_kept() -> None:
 def test_a_name_that_could_spoil_a_log_is_replaced(given: str) -> None:
     response = RequestIdMiddleware(answer)(RequestFactory().get("/", headers={"X-Request-Id": given}))
     assert response["X-Request-Id"] != given
+
+
+def test_each_line_of_the_log_carries_it_while_the_request_lasts() -> None:
+    def named() -> str:
+        record = logging.makeLogRecord({})
+        RequestIdFilter().filter(record)
+        return str(record.__dict__["request_id"])
+
+    middleware = RequestIdMiddleware(lambda _request: HttpResponse(named()))
+    response = middleware(RequestFactory().get("/"))
+    assert response.content.decode() == response["X-Request-Id"]
+    assert named() == "-"

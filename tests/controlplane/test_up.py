@@ -69,7 +69,9 @@ def up() -> Iterator[Up]:
 
 
 def test_the_pages_answer_once_it_says_so(up: Up) -> None:
-    until(lambda: f"http://127.0.0.1:{up.port}/" in (up.data / "up.out").read_text(), seconds=120)
+    said = f"http://127.0.0.1:{up.port}/"
+    until(lambda: said in (up.data / "up.out").read_text() or up.process.poll() is not None, seconds=120)
+    assert up.process.poll() is None, (up.data / "up.out").read_text()
     assert '"ready"' in answer(up.port, "/readyz")
 
 
