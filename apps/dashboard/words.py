@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 NOT_DEFINED = "n/a"
 MINUS = "\u2212"
+NO_BREAK = "\u00a0"
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -16,7 +17,7 @@ def interval(low: float | None, high: float | None, digits: int = 1) -> str:
     """Bounds of a share in per cent: '[56.9, 65.9]'."""
     if low is None or high is None:
         return ""
-    return f"[{percent(low, digits)}, {percent(high, digits)}]"
+    return f"[{percent(low, digits)},{NO_BREAK}{percent(high, digits)}]"
 
 
 def points(change: float | None, digits: int = 1) -> str:
@@ -39,9 +40,8 @@ def short_count(value: float | None) -> str:
     """38900 as '38.9k'."""
     if value is None:
         return NOT_DEFINED
-    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
-        if abs(value) >= limit:
-            scale = {"G": 1e9, "M": 1e6, "k": 1e3}[unit]
+    for least, scale, unit in ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k")):
+        if abs(value) >= least:
             return f"{value / scale:.1f}{unit}"
     return f"{value:,.0f}"
 
@@ -101,7 +101,7 @@ def size(value: float | None) -> str:
     left = float(value)
     for unit in _UNITS:
         if left < 1024 or unit == _UNITS[-1]:
-            return f"{left:.0f} {unit}" if unit == "B" else f"{left:.1f} {unit}"
+            return f"{left:.0f} {unit}" if unit == "B" or left >= 100 or left == int(left) else f"{left:.1f} {unit}"
         left /= 1024
     return NOT_DEFINED
 

@@ -9,14 +9,15 @@ const percent = (value) => `${(100 * value).toFixed(1)} %`;
 /** Width of the drawn mean: wide enough to calm, never more than a fifth of the series. */
 export const meanWidth = (n) => Math.max(3, Math.min(16, Math.round(n / 5)));
 
-function phases(t, series) {
+/** Where SFT ends and GRPO begins; small charts have room for a word only. */
+function phases(t, series, column = "short") {
   const rows = series.rows("phases");
   const shapes = rows
     .filter((row) => row.from > 0)
     .map((row) => ({ type: "line", xref: "x", yref: "paper", x0: row.from, x1: row.from, y0: 0, y1: 1, layer: "below",
       line: { width: 1, dash: "dot", color: alpha(t.ink3, 0.7) } }));
   const annotations = rows.map((row) => ({ xref: "x", yref: "paper", x: row.from, y: 1, xanchor: "left", yanchor: "bottom",
-    showarrow: false, text: row.words, xshift: row.from > 0 ? 3 : 0, font: { size: 11, color: t.ink3 } }));
+    showarrow: false, text: row[column], xshift: row.from > 0 ? 3 : 0, font: { size: 11, color: t.ink3 } }));
   return { shapes, annotations };
 }
 
@@ -54,7 +55,7 @@ function completion(t, series) {
   const rate = series.column("train", "rate");
   const smooth = trailingMean(rate, meanWidth(x.length));
   const held = series.rows("held_out");
-  const marks = phases(t, series);
+  const marks = phases(t, series, "words");
   const labels = endLabels(t, [
     { n: 1, at: lastOf(x, smooth), words: "train" },
     { n: 0, at: lastOf(held.map((row) => row.version), held.map((row) => row.rate)), words: "held-out" },
@@ -165,7 +166,7 @@ function learner(t, series, el) {
     layout: {
       margin: { l: 38, r: 2, t: 8, b: 18 },
       xaxis: { nticks: 3, ticklen: 3, rangemode: "tozero", unifiedhovertitle: { text: "version %{x}" } },
-      yaxis: { nticks: 3, rangemode: ["loss", "kl"].includes(column) ? "normal" : "tozero", tickformat: rate ? ".0%" : "~s" },
+      yaxis: { nticks: 3, rangemode: ["loss", "kl"].includes(column) ? "normal" : "tozero", tickformat: rate ? ".0%" : "~g" },
       ...bound,
     },
   };

@@ -128,10 +128,10 @@ def phase_table(steps: Sequence[LearnerStep], sft_steps: int) -> Table:
     """Where one way of learning ends and the next begins, as versions."""
     warm = [step.version for step in steps if step.kind == "sft"]
     grpo = [step for step in steps if step.kind == "grpo"]
-    rows: list[list[object]] = [[0, "base, then SFT" if sft_steps else "base, then GRPO"]]
+    rows: list[list[object]] = [[0, "base, SFT" if sft_steps else "base, GRPO", "SFT" if sft_steps else "GRPO"]]
     if warm and (grpo or len(warm) >= sft_steps):
-        rows.append([max(warm), "GRPO"])
-    return table(("from", "words"), rows, whole=True)
+        rows.append([max(warm), "GRPO", "GRPO"])
+    return table(("from", "words", "short"), rows, whole=True)
 
 
 def series(run: Run, found: Evaluations, sft_steps: int) -> dict[str, Table]:

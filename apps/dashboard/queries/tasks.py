@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.auth.models import AnonymousUser
-from django.db.models import Count, F, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 
 from apps.accounts.models import User
 from apps.dashboard.badges import TASKS, Badge, badge
@@ -14,7 +14,7 @@ from apps.lifecycle.models import Transition
 from apps.rollouts.models import Rollout
 from apps.tasks.models import Task, TaskSet, TaskSetEntry, TaskVersion
 from apps.tasks.states import STATES, USABLE
-from apps.trajectories.models import Trajectory
+from apps.trajectories.models import Grade, Trajectory
 from wire.store import MissingObjectError, Store
 
 PAGE = 100
@@ -133,7 +133,15 @@ def _row(task: Any, splits: set[str]) -> TaskRow:
 
 def _short(evidence: dict[str, Any]) -> str:
     """The controls in a few words."""
-    return "; ".join(f"{line.what}: {line.found}" for line in proof_lines(evidence)[:2])
+    parts = [f"{short} {verdict}" for key, short in _SHORT if (verdict := _verdict(evidence.get(key)))]
+    return ", ".join(parts)
+
+
+_SHORT = (("reference", "solution"), ("nothing", "doing nothing"))
+
+
+def _verdict(found: Any) -> str:
+    return str(found.get("verdict", "")) if isinstance(found, dict) else ""
 
 
 @dataclass(frozen=True)
@@ -147,6 +155,7 @@ class ProofLine:
     icon: str
 
 
+_PLAIN = {"run": "Shown by run", "decided_at": "Decided at"}
 _WORDS = {
     "reference": ("Reference solution passes", "solved"),
     "nothing": ("Doing nothing fails", "unsolved"),
@@ -155,16 +164,20 @@ _WORDS = {
 
 def proof_lines(evidence: dict[str, Any]) -> list[ProofLine]:
     """What the controls wrote, known keys in words, others as they stand."""
-    return [_proof(key, value) for key, value in evidence.items()]
+    first = [key for key in _WORDS if key in evidence]
+    rest = [key for key in evidence if key not in _WORDS]
+    return [_proof(key, evidence[key]) for key in (*first, *rest)]
 
 
 def _proof(key: str, value: Any) -> ProofLine:
-    what, wanted = _WORDS.get(key, (key.replace("_", " ").capitalize(), ""))
+    what, wanted = _WORDS.get(key, (_PLAIN.get(key, key.replace("_", " ").capitalize()), ""))
     if not isinstance(value, dict):
         return ProofLine(what, str(value), "", "idle", "info")
     verdict = str(value.get("verdict", ""))
     passed = value.get("passed", verdict == wanted if verdict and wanted else None)
-    rest = ", ".join(f"{name} {part}" for name, part in value.items() if name not in ("verdict", "passed"))
+    rest = ", ".join(
+        f"{name} {part}" for name, part in value.items() if name not in ("verdict", "passed") and part not in (None, "")
+    )
     tone, icon = {True: ("ok", "check"), False: ("fail", "x")}.get(passed, ("idle", "info"))
     return ProofLine(what, verdict or ("yes" if passed else "no" if passed is False else ""), rest, tone, icon)
 
@@ -182,7 +195,6 @@ class TaskFile:
 class ProofRollout:
     rollout: Rollout
     script: str
-    trajectory: Trajectory | None
     verdict: str
 
 
@@ -230,18 +242,11 @@ def task_page(user: User | AnonymousUser, task_id: int, number: int | None, stor
 
 
 def _proof_rollouts(version: TaskVersion) -> list[ProofRollout]:
-    rows = (
-        Rollout.objects.filter(group__task_version=version, group__purpose="control")
-        .select_related("group", "run")
-        .annotate(verdict=F("trajectories__grade__verdict"), counted=F("trajectories__counts"))
-        .order_by("-id")[:MOST_PROOFS]
-    )
-    found = {one.rollout_id: one for one in Trajectory.objects.filter(rollout__in=[row.pk for row in rows], counts=True)}
-    seen: dict[int, ProofRollout] = {}
-    for row in rows:
-        if row.pk not in seen or row.counted:
-            seen[row.pk] = ProofRollout(row, row.group.script, found.get(row.pk), row.verdict or "")
-    return list(seen.values())
+    played = Rollout.objects.filter(group__task_version=version, group__purpose="control").select_related("group")
+    rows = list(played.order_by("-id")[:MOST_PROOFS])
+    counted = Grade.objects.filter(trajectory__rollout__in=[row.pk for row in rows], trajectory__counts=True)
+    verdicts = dict(counted.values_list("trajectory__rollout", "verdict"))
+    return [ProofRollout(row, row.group.script, verdicts.get(row.pk, "")) for row in rows]
 
 
 def _files(version: TaskVersion, store: Store) -> tuple[list[TaskFile], str]:

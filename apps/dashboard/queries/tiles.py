@@ -103,7 +103,7 @@ def tiles(run: Run, config: RunConfig, found: Evaluations, train: Table, steps: 
 def points_interval(interval: Interval) -> str:
     if interval.low is None or interval.high is None:
         return f"({interval.why})" if interval.why else ""
-    return f"[{words.points(interval.low)}, {words.points(interval.high)}]"
+    return f"[{words.points(interval.low)},{words.NO_BREAK}{words.points(interval.high)}]"
 
 
 def _head(found: Evaluations) -> Tile:
@@ -157,11 +157,14 @@ def _train(run: Run, train: Table) -> Tile:
     rewarded = [(row[4], row[2]) for row in window if row[4] is not None]
     reward = sum(mean * n for mean, n in rewarded) / sum(n for _, n in rewarded) if rewarded else None
     return Tile(
-        label=f"Train completion, newest {words.plural(len(window), 'version')}",
+        label="Train completion",
         value=words.percent(rate.estimate),
         unit="%",
         ci=words.interval(rate.low, rate.high),
-        notes=(f"{solved:,} of {tries:,} tries", f"mean reward {words.number(reward)}"),
+        notes=(
+            f"{solved:,} of {tries:,} tries, newest {words.plural(len(window), 'version')}",
+            f"mean reward {words.number(reward)}",
+        ),
         spark=marks.spark([row[3] for row in rows], 0.0, 1.0),
         spark_says=f"from {words.percent(rows[0][3])} % to {words.percent(rows[-1][3])} %",
         title=f"{title}. Reward by {run.formula}.",
@@ -191,8 +194,9 @@ def _rounds(found: Evaluations) -> Tile:
     ]
     median = part["median"]
     return Tile(
-        label="Rounds to success, median",
-        value="not reached" if median is None else f"{median} of {part['cap']}",
+        label="Rounds to success",
+        value="not reached" if median is None else str(median),
+        unit="" if median is None else f" of {part['cap']}, median",
         notes=(*within, *((part["why"],) if median is None and part.get("why") else ())),
         title=title,
     )
@@ -241,11 +245,12 @@ def _sandboxes(run: Run, now: datetime) -> Tile:
     rate = f"infra {words.percent(infra.estimate)} % {words.interval(infra.low, infra.high)} of {attempts['n']:,} attempts"
     workers = Worker.objects.ready(now).of_kind("sandbox").count()
     return Tile(
-        label="Sandbox starts, last 5 min",
+        label="Sandbox starts",
         value=words.number(recent / passed) if boxes else words.NOT_DEFINED,
         unit=" /s" if boxes else "",
         notes=(
-            f"{failures:,} of {boxes:,} starts failed, {words.plural(workers, 'worker')} up",
+            f"in the last 5 min; {words.plural(workers, 'worker')} up",
+            f"{failures:,} of {boxes:,} starts failed",
             rate if attempts["n"] else "no attempt has ended yet",
         ),
         title="Boxes started by this run a second; failures are ours and never count against the agent",
