@@ -78,6 +78,7 @@ class Boxes:
         self.backend = backend
         self._starting = threading.BoundedSemaphore(starts_at_once)
         self._lock = threading.Lock()
+        self._opened = time.monotonic()
         self._started = 0
         self._failed = 0
         self._reaped = 0
@@ -134,11 +135,12 @@ class Boxes:
 
     def counters(self) -> dict[str, float]:
         with self._lock:
-            since = time.monotonic() - _RATE_SECONDS
+            seconds = min(_RATE_SECONDS, max(1.0, time.monotonic() - self._opened))
+            since = time.monotonic() - seconds
             recent = sum(1 for started_at in self._recent if started_at > since)
             return {
                 "boxes_started": self._started,
                 "boxes_failed": self._failed,
                 "boxes_reaped": self._reaped,
-                "boxes_per_second": recent / _RATE_SECONDS,
+                "boxes_per_second": recent / seconds,
             }

@@ -85,10 +85,6 @@ class Engine:
             self._queue.put(None)
         return emptied
 
-    def wait_idle(self, *, timeout: float) -> bool:
-        with self._idle:
-            return self._idle.wait_for(lambda: not self._active, timeout)
-
     @property
     def busy(self) -> int:
         with self._lock:

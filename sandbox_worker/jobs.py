@@ -26,7 +26,7 @@ _HOUR = 3600
 _ONE_TRY_MORE = {"max_retries": 1, "interval_start": 0.0, "interval_step": 0.2, "interval_max": 0.2}
 
 settings = read_settings()
-app = Celery("sandbox_worker", broker=settings.broker_url, fixups=set())  # else it loads Django where it is configured
+app = Celery("sandbox_worker", broker=settings.broker_url, fixups=[])  # else it loads Django where it is configured
 app.conf.update(
     task_ignore_result=True,
     task_default_queue=ROLLOUTS_QUEUE,
@@ -62,7 +62,7 @@ def accept_batch(payload: dict[str, Any]) -> None:
             raise EngineClosedError("this worker takes no more rollouts")
         worker.accept(batch)
     except BadBatchError as error:
-        log.error("%s", error)
+        log.warning("%s", error)
     except EngineClosedError:  # prefetched before this worker stopped consuming: for another one
         send(ACCEPT_BATCH_JOB, ROLLOUTS_QUEUE, payload)
 

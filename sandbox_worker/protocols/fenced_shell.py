@@ -6,7 +6,7 @@ Short on purpose: the policies trained here are small, and every word is in ever
 import re
 from dataclasses import dataclass
 
-SYSTEM_PROMPT = "Solve the task. Reply with one ```sh block."
+SYSTEM_PROMPT = "Reply with one ```sh block."
 GIVE_UP = "GIVE UP"
 SUBMIT_MESSAGE = "Done."
 

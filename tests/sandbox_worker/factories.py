@@ -98,7 +98,7 @@ def limits(**changes: Any) -> RolloutLimits:
 
 
 def policy_call(url: str, **changes: Any) -> PolicyCall:
-    values = {
+    values: dict[str, Any] = {
         "url": url,
         "model": "7@3",
         "version": 3,
@@ -111,7 +111,7 @@ def policy_call(url: str, **changes: Any) -> PolicyCall:
 def rollout_request(
     task: tuple[str, str], policy: PolicyCall | ScriptedCall | None = None, **changes: Any
 ) -> RolloutRequest:
-    values = {
+    values: dict[str, Any] = {
         "rollout_id": 1,
         "run_id": 7,
         "attempt": 1,
@@ -127,7 +127,7 @@ def rollout_request(
 
 
 def batch_of(*requests: RolloutRequest, **changes: Any) -> RolloutBatch:
-    values = {
+    values: dict[str, Any] = {
         "run_id": 7,
         "requests": requests,
         "write_prefix": "outcomes/7",

@@ -58,8 +58,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
-    def log_message(self, format: str, *args: object) -> None:
-        pass
+    def log_message(self, *_: object) -> None:
+        """Silent."""
 
 
 def completion(text: str, *, body: dict[str, Any], end: bool = True, **changes: Any) -> dict[str, Any]:

@@ -70,7 +70,7 @@ class Control:
 
     def __init__(self, broker: Broker, store: FolderStore) -> None:
         self.store = store
-        self._app = Celery("control", broker=broker.url, fixups=set())
+        self._app = Celery("control", broker=broker.url, fixups=[])
         self._app.conf.task_ignore_result = True
         self._replies: list[tuple[str, Any]] = []
 
@@ -84,10 +84,9 @@ class Control:
     def replies(self, job: str) -> list[Any]:
         """Arguments of all messages of this job so far."""
         with self._app.connection_for_read() as connection, connection.SimpleQueue("control") as queue:
-            with suppress(queue.Empty):
-                while message := queue.get_nowait():
-                    self._replies.append((message.headers["task"], message.payload[0][0]))
-                    message.ack()
+            while message := _next(queue):
+                self._replies.append((message.headers["task"], message.payload[0][0]))
+                message.ack()
         return [argument for name, argument in self._replies if name == job]
 
     def heartbeats(self) -> list[Heartbeat]:
@@ -125,7 +124,8 @@ class WorkerProcess:
 
     def below(self) -> list[psutil.Process]:
         """Every process that this worker started."""
-        return psutil.Process(self.process.pid).children(recursive=True)
+        found: list[psutil.Process] = psutil.Process(self.process.pid).children(recursive=True)
+        return found
 
     def boxes(self) -> list[Path]:
         """Control groups of its attempts, one folder for each box and controller."""
@@ -143,6 +143,13 @@ class WorkerProcess:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
+
+
+def _next(queue: Any) -> Any:
+    try:
+        return queue.get_nowait()
+    except queue.Empty:
+        return None
 
 
 @contextmanager

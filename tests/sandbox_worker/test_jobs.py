@@ -130,7 +130,7 @@ def test_a_killed_worker_is_reaped_by_the_next(
 
 def alive(process: psutil.Process) -> bool:
     with suppress(psutil.NoSuchProcess):
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+        return bool(process.is_running()) and process.status() != psutil.STATUS_ZOMBIE
     return False
 
 

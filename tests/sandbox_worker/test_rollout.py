@@ -1,5 +1,6 @@
 import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from tests.sandbox_worker.factories import (
     task_files,
 )
 from tests.sandbox_worker.playing import means_of, play
-from tests.sandbox_worker.policy_server import completion, saying, serving
+from tests.sandbox_worker.policy_server import Answer, completion, saying, serving
 from wire.store import FolderStore
 
 pytestmark = pytest.mark.sandbox
@@ -168,7 +169,7 @@ def test_a_template_that_rewrites_the_past_is_split_and_counted(backend: Backend
 
 
 def test_a_chat_only_endpoint_gives_rounds_without_ids(backend: Backend, store: FolderStore) -> None:
-    def answer(body: dict[str, object], number: int) -> dict[str, object]:
+    def answer(body: dict[str, Any], number: int) -> Answer:
         text = fenced("touch done") if number == 0 else "Done."
         return {"model": "large", "choices": [{"message": {"content": text}, "finish_reason": "stop"}]}
 
@@ -220,7 +221,7 @@ def test_a_missing_or_changed_task_breaks_at_the_task(backend: Backend, store: F
 
 
 def test_a_policy_server_that_is_away_for_a_moment_is_waited_for(backend: Backend, store: FolderStore) -> None:
-    def answer(body: dict[str, object], number: int) -> object:
+    def answer(body: dict[str, Any], number: int) -> Answer:
         if number < 2:
             return 503, {"error": {"message": "starting"}}
         return completion(fenced("touch done") if number == 2 else "Done.", body=body)
@@ -240,8 +241,8 @@ def test_a_policy_server_that_stays_away_breaks_at_the_policy(backend: Backend, 
 
 
 def test_a_wrong_answer_breaks_at_the_policy_and_keeps_the_rounds_before(backend: Backend, store: FolderStore) -> None:
-    def answer(body: dict[str, object], number: int) -> object:
-        wrong = {"logprobs": {"token_logprobs": [float("nan")]}} if number else {}
+    def answer(body: dict[str, Any], number: int) -> Answer:
+        wrong: dict[str, Any] = {"logprobs": {"token_logprobs": [float("nan")]}} if number else {}
         return completion(fenced("echo one"), body=body, **wrong)
 
     put_tokenizer(store)
@@ -282,7 +283,7 @@ def test_a_cancel_stops_a_call_of_the_policy(backend: Backend, store: FolderStor
     put_tokenizer(store)
     release = threading.Event()
 
-    def answer(body: dict[str, object], number: int) -> object:
+    def answer(body: dict[str, Any], number: int) -> Answer:
         release.wait(20)
         return completion("Done.", body=body)
 

@@ -3,6 +3,7 @@ import pytest
 from sandbox_worker.messages import Check, GradeReport, Outcome
 from sandbox_worker.sandbox.base import Backend
 from tests.sandbox_worker.factories import (
+    PASS_IF_DONE,
     fenced,
     limits,
     policy_call,
@@ -47,7 +48,7 @@ def test_a_background_process_of_the_agent_is_dead_before_the_grade(backend: Bac
     daemon = (
         "setsid bash -c 'while :; do touch done; echo 1 >/logs/verifier/reward.txt; sleep 0.01; done' >/dev/null 2>&1 &"
     )
-    slow = "sleep 0.3; ls /proc | grep -c '^[0-9]' ; [ -f done ] && echo 1 >/logs/verifier/reward.txt || echo 0 >/logs/verifier/reward.txt\n"
+    slow = f"sleep 0.3\n{PASS_IF_DONE}"
     outcome = act(backend, store, f"{daemon}\nsleep 0.1; rm -f done", "rm -f done", tests=slow)
     assert outcome.grade.verdict == "unsolved"
 
