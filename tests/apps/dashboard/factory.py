@@ -281,10 +281,16 @@ def make_run(user: User, *, name: str = "warm-grpo-7", state: str = "running", c
     return run
 
 
-def training_run(user: User, *, sft: int = 14, grpo: int = 45, every: int = 15, group_size: int = 8, groups: int = 4, seed: int = 7) -> Run:
+def small_run(user: User) -> Run:
+    """The same in little: a few steps on one task a family and split."""
+    task_set = make_task_set(Project.default(), object_store(), train=1, held_out=1, unseen=1)
+    return training_run(user, task_set=task_set, sft=2, grpo=3, every=3, group_size=4, groups=2)
+
+
+def training_run(user: User, *, task_set: TaskSet | None = None, sft: int = 14, grpo: int = 45, every: int = 15, group_size: int = 8, groups: int = 4, seed: int = 7) -> Run:
     """Warm start, then GRPO, with evaluations at the start, after the warm start, in between, and one under way."""
     config = RunConfig(sft_steps=sft, grpo_steps=60, group_size=group_size, groups_per_step=groups, evaluation_every=every)
-    run = make_run(user, config=config)
+    run = make_run(user, config=config, task_set=task_set)
     began = timezone.now() - timedelta(minutes=32)
     total = sft + grpo
     builder = Builder(run, config, object_store(), Random(seed), began)
