@@ -50,9 +50,8 @@ class Tasks:
             if (content := self._kept.get((key, digest))) is not None:
                 self._kept.move_to_end((key, digest))
                 return content
-        data = self._store.get(key)
-        files = read_archive(data)
-        check_digest(data, files, digest)
+        files = read_archive(self._store.get(key))
+        check_digest(files, digest)
         content = read_task(files)
         with self._lock:
             self._kept[key, digest] = content

@@ -1,6 +1,5 @@
 """What the sandbox worker's tests are made of: tiny tasks, requests, and a byte-level tokenizer."""
 
-import hashlib
 import io
 import json
 import tarfile
@@ -18,6 +17,7 @@ from sandbox_worker.messages import (
     Sampling,
     ScriptedCall,
 )
+from sandbox_worker.task_archive import content_digest, read_archive
 from sandbox_worker.tokenization import ChatTokenizer
 from wire.store import Store
 
@@ -88,7 +88,7 @@ def tar_of(files: dict[str, str]) -> bytes:
 def put_task(store: Store, files: dict[str, str] | None = None) -> tuple[str, str]:
     """The key and the digest of a task in the store."""
     data = tar_of(task_files() if files is None else files)
-    digest = hashlib.sha256(data).hexdigest()
+    digest = content_digest(read_archive(data))
     store.put(f"tasks/{digest}.tar", data)
     return f"tasks/{digest}.tar", digest
 

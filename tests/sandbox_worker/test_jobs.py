@@ -201,3 +201,16 @@ def test_a_missing_variable_is_named(broker: Broker, store: FolderStore, tmp_pat
     with closing(worker):
         assert worker.process.wait(30) != 0
         assert worker.said("ASSAY_STORE_URL is not set")
+
+
+def test_a_worker_without_a_broker_stops_too(
+    control: Control, broker: Broker, store: FolderStore, tmp_path: Path
+) -> None:
+    worker = WorkerProcess(broker, store, tmp_path / "log")
+    with closing(worker):
+        control.send(batch_of(rollout_request(sleepy(store, 60))))
+        running(worker)
+        broker.kill()
+        time.sleep(1.0)
+        worker.end(signal.SIGTERM, seconds=15)
+        assert worker.boxes() == []
