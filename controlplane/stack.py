@@ -173,8 +173,10 @@ def _control() -> Process:
 
 
 def _beat() -> Process:
-    schedule = str(settings.ASSAY_DATA / "beat-schedule")
-    return _process("beat", "-m", "celery", "-A", "controlplane", "beat", "-s", schedule, "--pidfile=", "-l", "WARNING")
+    """Its schedule is in memory: nothing in it is rarer than a minute, and no file can be torn by a kill."""
+    return _process(
+        "beat", "-m", "celery", "-q", "-A", "controlplane", "beat", "-S", "celery.beat:Scheduler", "--pidfile="
+    )
 
 
 def _sandbox() -> Process:

@@ -13,8 +13,10 @@ from pathlib import Path
 
 import psutil
 import pytest
+import redis
 from django.conf import settings
 
+from controlplane.embedded.folders import valkey_socket
 from controlplane.stack import SERVICES, Choice, StackError
 from tests.controlplane.test_supervisor import is_alive, until
 from tests.servers import make_data_folder, remove_data_folder
@@ -57,6 +59,10 @@ def answer(port: int, path: str) -> str:
         return ""
 
 
+def messages_sent(client: redis.Redis) -> int:
+    return int(dict(client.info("commandstats")).get("cmdstat_lpush", {"calls": 0})["calls"])
+
+
 @pytest.fixture(scope="module")
 def up() -> Iterator[Up]:
     data, port = make_data_folder(), free_port()
@@ -81,6 +87,13 @@ def test_each_process_has_its_log_file_and_a_new_password_is_in_none(up: Up) -> 
     assert "password" in (up.data / "up.out").read_text()
     assert not any("with the password" in text for text in logs.values())
     assert (up.data / "logs").stat().st_mode & 0o077 == 0
+
+
+def test_beat_asks_for_a_pass_again_and_again_and_control_takes_each(up: Up) -> None:
+    client = redis.Redis(unix_socket_path=str(valkey_socket(up.data)))
+    until(lambda: messages_sent(client) >= 3, seconds=60)
+    until(lambda: client.llen("control") == 0, seconds=60)
+    client.close()
 
 
 def test_a_second_one_is_refused_with_the_pid_of_the_first(up: Up) -> None:
