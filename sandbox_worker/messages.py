@@ -90,8 +90,6 @@ class RolloutRequest(Message, frozen=True):
     network: Literal["none"] = "none"
     protocol: Literal["fenced-shell@1"] = "fenced-shell@1"
     feedback: Literal["exit-and-output"] = "exit-and-output"
-    keep_rounds: bool = False
-    """Keep a snapshot after each round, for the check x round matrix."""
 
 
 class RolloutBatch(Message, frozen=True):
