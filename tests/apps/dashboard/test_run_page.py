@@ -1,18 +1,179 @@
 """The run page against a run with real rows."""
 
+import json
+import re
+
 import pytest
 from django.test import Client
+from pytest_django import DjangoAssertNumQueries
 
-from tests.apps.dashboard.factory import training_run
+from apps.accounts.models import Project
+from apps.rollouts.models import Rollout
+from apps.runs.models import Run
+from tests.apps.dashboard.factory import make_run, small_run
 from tests.apps.dashboard.people import make_user
 
 pytestmark = pytest.mark.django_db
 
 
-def test_the_answer_stands_first(client: Client) -> None:
+def test_the_answer_stands_first_with_its_comparison(client: Client) -> None:
+    run = _signed_in(client)
+    page = client.get(f"/runs/{run.pk}").content.decode()
+    answer = re.sub("<[^>]+>", "", page.split('<p class="answer">')[1].split("</p>")[0])
+    assert re.match(r"Held-out completion (rose|fell|did not change beyond doubt:) from", answer)
+    assert "paired on 8 tasks" in answer
+    assert "after 2 SFT steps and 3 GRPO steps" in answer
+
+
+def test_the_ledger_of_a_whole_run_balances(client: Client) -> None:
+    run = _signed_in(client)
+    page = client.get(f"/runs/{run.pk}").content.decode()
+    assert "Balanced" in page
+    assert "Does not balance" not in page
+
+
+def test_a_ledger_that_does_not_balance_says_so(client: Client) -> None:
+    run = _signed_in(client)
+    run.batches.filter(kind="grpo").update(tokens=1)
+    page = client.get(f"/runs/{run.pk}").content.decode()
+    assert "Does not balance" in page
+    assert "sampled tokens:" in page
+
+
+def test_families_of_two_rounds_and_unseen_ones_stand_apart(client: Client) -> None:
+    run = _signed_in(client)
+    page = client.get(f"/runs/{run.pk}").content.decode()
+    one, two = page.split("By family, one round suffices")[1].split("By family, two rounds needed")
+    two, unseen = two.split("<h2>Unseen families</h2>")
+    assert "told-word" not in one
+    assert "told-word" in two
+    assert "rename-all" in unseen
+
+
+def test_the_charts_start_from_the_numbers_in_the_page(client: Client) -> None:
+    run = _signed_in(client)
+    data = _data(client, run)
+    assert [row[0] for row in data["series"]["steps"]["rows"]] == [1, 2, 3, 4, 5]
+    assert [row[0] for row in data["series"]["held_out"]["rows"]] == [0, 2, 5]
+    assert data["series"]["phases"]["rows"][1][:2] == [2, "GRPO"]
+    assert data["live"] is True
+
+
+def test_an_empty_run_says_what_it_waits_for(client: Client) -> None:
     user = make_user("ana", "operator")
-    run = training_run(user, sft=2, grpo=4, every=2, group_size=4, groups=2)
+    run = make_run(user, state="queued")
     client.force_login(user)
     page = client.get(f"/runs/{run.pk}").content.decode()
-    print(page[:200])
-    assert "Held-out completion" in page
+    assert "The run waits in the queue." in page
+    assert "no evaluation has finished yet" in page
+    assert "n/a" in page
+
+
+def test_a_broken_run_says_why(client: Client) -> None:
+    user = make_user("ana", "operator")
+    run = make_run(user, state="failed")
+    Run.objects.filter(pk=run.pk).update(failure="loss is not finite at step 12")
+    client.force_login(user)
+    page = client.get(f"/runs/{run.pk}").content.decode()
+    assert "loss is not finite at step 12" in page
+    assert "data-open-dialog" not in page
+    assert _data(client, run)["live"] is False
+
+
+def test_a_name_is_never_markup(client: Client) -> None:
+    user = make_user("ana", "operator")
+    run = make_run(user, name="<img src=x>\u202etxt")
+    client.force_login(user)
+    for address in (f"/runs/{run.pk}", "/", f"/runs/{run.pk}/rollouts", "/search?q=img"):
+        page = client.get(address).content.decode()
+        assert "<img" not in page
+        assert "&lt;img src=x&gt;" in page
+
+
+def test_an_unseen_run_is_the_same_as_none(client: Client) -> None:
+    run = make_run(make_user("ana", "operator"))
+    client.force_login(make_user("eve", "admin", Project.objects.create(slug="other", name="Other")))
+    for part in ("", "/live", "/rollouts", "/events", "/config", "/series.json"):
+        unseen, none = client.get(f"/runs/{run.pk}{part}"), client.get(f"/runs/999999{part}")
+        assert (unseen.status_code, none.status_code) == (404, 404)
+        assert _without_token(unseen.content) == _without_token(none.content)
+    assert client.post(f"/runs/{run.pk}/pause").status_code == 404
+
+
+def test_a_verb_is_carried_out_once_and_told(client: Client) -> None:
+    user = make_user("ana", "operator")
+    run = make_run(user)
+    client.force_login(user)
+    page = client.post(f"/runs/{run.pk}/pause", {"reason": "node swap"}, follow=True).content.decode()
+    assert run.reread().state == "paused"
+    assert "by ana: node swap" in page
+    assert "Nothing changed" in client.post(f"/runs/{run.pk}/pause", follow=True).content.decode()
+
+
+def test_a_verb_that_comes_too_late_says_what_is_so(client: Client) -> None:
+    user = make_user("ana", "operator")
+    run = make_run(user, state="finished")
+    client.force_login(user)
+    assert "there is nothing in flight" in client.post(f"/runs/{run.pk}/cancel", follow=True).content.decode()
+
+
+def test_a_viewer_sees_the_verbs_with_the_role_they_take(client: Client) -> None:
+    run = make_run(make_user("ana", "operator"))
+    client.force_login(make_user("vera", "viewer"))
+    assert 'disabled title="needs the role operator"' in client.get(f"/runs/{run.pk}").content.decode()
+    answer = client.post(f"/runs/{run.pk}/pause")
+    assert answer.status_code == 403
+    assert "needs the role operator" in answer.content.decode()
+    assert run.reread().state == "running"
+
+
+def test_a_verb_needs_the_form_s_token() -> None:
+    client = Client(enforce_csrf_checks=True)
+    user = make_user("ana", "operator")
+    run = make_run(user)
+    client.force_login(user)
+    answer = client.post(f"/runs/{run.pk}/cancel")
+    assert answer.status_code == 403
+    assert "out of date" in answer.content.decode()
+    assert run.reread().state == "running"
+
+
+def test_the_number_of_queries_does_not_grow_with_the_rollouts(
+    client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    run = _signed_in(client)
+    group = run.groups.filter(purpose="train").first()
+    Rollout.objects.bulk_create(Rollout(run=run, group=group, index=100 + i) for i in range(300))
+    client.get(f"/runs/{run.pk}")
+    with django_assert_max_num_queries(75):
+        client.get(f"/runs/{run.pk}")
+
+
+def test_events_are_paged_by_number(client: Client) -> None:
+    run = _signed_in(client)
+    page = client.get(f"/runs/{run.pk}/events?before=3").content.decode()
+    assert "Evaluation finished" in page
+    assert page.count("<time") == 2
+
+
+def test_the_config_shows_every_setting_and_its_revisions(client: Client) -> None:
+    run = _signed_in(client)
+    page = client.get(f"/runs/{run.pk}/config").content.decode()
+    assert "Staleness limit" in page
+    assert "launched" in page
+
+
+def _signed_in(client: Client) -> Run:
+    user = make_user("ana", "operator")
+    run = small_run(user)
+    client.force_login(user)
+    return run
+
+
+def _data(client: Client, run: Run) -> dict[str, object] | object:
+    page = client.get(f"/runs/{run.pk}").content.decode()
+    return json.loads(page.split('id="run-data" type="application/json">')[1].split("</script>")[0])
+
+
+def _without_token(page: bytes) -> bytes:
+    return re.sub(rb'value="[A-Za-z0-9]{64}"', b"", page)
