@@ -1,5 +1,6 @@
 """The trained network: loaded from a weights folder, read at the places that are learned from."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ from transformers.utils import logging as transformers_logging
 from learner.errors import LearnerError
 from learner.pack import Pack
 
-transformers_logging.disable_progress_bar()
+_quiet: Callable[[], None] = transformers_logging.disable_progress_bar
+_quiet()
 
 
 class NetworkError(LearnerError):

@@ -1,6 +1,3 @@
-import resource
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -10,19 +7,9 @@ from learner.checkpoint import CheckpointError, Resume, check_weights, read_resu
 from learner.manifest import DamagedFileError, read_manifest
 from learner.network import Network
 from learner.optimizer import MasterAdamW
+from tests.learner.full_disk import no_room_for
 from tests.learner.tiny import tiny_policy
 from wire.store import FolderStore
-
-
-@contextmanager
-def no_room_for(size: int) -> Iterator[None]:
-    """No file can grow beyond size, as on a full disk."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 class Written:

@@ -39,7 +39,7 @@ def rows(*, rounds: int = 3) -> list[list[tuple[int, Sample]]]:
 
 def gradients(net: Network, total: torch.Tensor) -> list[torch.Tensor]:
     net.module.zero_grad()
-    total.backward()
+    torch.autograd.backward(total)
     return [weight.grad.clone() for weight in net.module.parameters() if weight.grad is not None]
 
 
@@ -100,7 +100,7 @@ def test_observations_get_no_gradient_of_their_own(tmp_path: Path) -> None:
     hidden = net.hidden(pack).detach().requires_grad_()
     logits = net.logits(hidden)
     logits.retain_grad()
-    logits.log_softmax(-1).gather(1, torch.tensor(pack.targets)[:, None]).sum().backward()
+    torch.autograd.backward(logits.log_softmax(-1).gather(1, torch.tensor(pack.targets)[:, None]).sum())
     assert logits.grad is not None
     assert len(logits.grad) == sum(sample.trainable)
 

@@ -33,7 +33,8 @@ def reference_logprobs(folder: Path, prompt: list[int], ids: list[int], temperat
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     with torch.inference_mode():
         logits = model(torch.tensor([prompt + ids])).logits[0, len(prompt) - 1 : -1]
-    return (logits / temperature).log_softmax(-1).gather(1, torch.tensor(ids)[:, None])[:, 0]
+    logprobs: torch.Tensor = (logits / temperature).log_softmax(-1).gather(1, torch.tensor(ids)[:, None])[:, 0]
+    return logprobs
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.6])
