@@ -33,6 +33,8 @@ class Choice:
     """Which services run here; the servers and steps below them follow."""
 
     services: frozenset[str]
+    prepare: bool = True
+    """False where the caller makes the administrator itself, to show the password."""
 
     @classmethod
     def of(cls, only: Collection[str] = (), without: Collection[str] = ()) -> "Choice":
@@ -88,7 +90,8 @@ def stack_processes(choice: Choice) -> list[Process]:
         processes.append(valkey_process(data))
     if services & USERS_OF_THE_DATABASE:
         processes.append(_step("migrate", "migrate", "--no-input"))
-        processes.append(replace(_step("prepare", "prepare"), keep_output=False))  # it may show a new password
+        if choice.prepare:
+            processes.append(replace(_step("prepare", "prepare"), keep_output=False))  # it may show a new password
     if "web" in services:
         processes.append(_step("static", "collectstatic", "--no-input", "--verbosity=0"))
     makers = {

@@ -3,6 +3,7 @@
 import signal
 import sys
 from argparse import ArgumentParser
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
@@ -49,7 +50,7 @@ class Command(BaseCommand):
     def handle(self, *_args: object, **options: object) -> None:
         console = Console(stderr=True)
         try:
-            with prepared_stack(Choice.of(), console=None) as supervisor:
+            with prepared_stack(replace(Choice.of(), prepare=False), console=None) as supervisor:
                 Demo(supervisor, console, options).run()
         except (
             StackError,
@@ -86,13 +87,19 @@ class Demo:
         self._welcome()
         run = self._find_or_launch()
         with bars(self.console) as progress:
-            ended = RunWatch(run, progress).until_ended(lambda: self.supervisor.stopping)
+            ended = RunWatch(run, progress).until_ended(self._stopping)
         self.memory.stop()
         if ended:
             self._report(run)
         if not self.leave and not self.supervisor.stopping:
             self.console.print(f"Serving at {self._address()} until Ctrl-C.")
             self.supervisor.wait()
+
+    def _stopping(self) -> bool:
+        """Raises DemoError if a process refuses to run on this host: nothing would ever move."""
+        if refused := self.supervisor.refused():
+            raise DemoError(f"{', '.join(refused)} cannot run here; see {settings.ASSAY_DATA}/logs/{refused[0]}.log")
+        return self.supervisor.stopping
 
     def _ask_to_stop(self, _signum: int, _frame: FrameType | None) -> None:
         self.supervisor.ask_to_stop()
@@ -110,8 +117,6 @@ class Demo:
                 f"Sign in as [bold]{made.administrator.username}[/bold], password [bold]{made.new_password}[/bold] "
                 "(shown this once)"
             )
-        for refusal in self.supervisor.refused:
-            raise DemoError(refusal)
 
     def _find_or_launch(self) -> Run:
         name = NAMES[self.preset]
@@ -124,7 +129,13 @@ class Demo:
         if controls is not None:
             with bars(self.console) as progress:
                 bar = progress.add_task("proving the bundled tasks", total=None, note="solution passes, no-op fails")
-                wait_for_controls(task_set, lambda done, total: progress.update(bar, completed=done, total=total))
+
+                def show(done: int, total: int) -> None:
+                    if self._stopping():
+                        raise DemoError("Stopped. The next `make demo` goes on from here.")
+                    progress.update(bar, completed=done, total=total)
+
+                wait_for_controls(task_set, show)
         policy = finish_conversion(conversion, self.project)
         preset = PRESETS[self.preset]
         run = launch_run(
