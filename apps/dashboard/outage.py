@@ -18,12 +18,19 @@ class DatabaseOutageMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        return self.get_response(request)
+        try:
+            return self.get_response(request)
+        except (OperationalError, InterfaceError) as error:  # raised by a middleware, such as the one that reads sessions
+            return _say(request, error)
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         if not isinstance(error, (OperationalError, InterfaceError)):
             return None
-        log.error("database does not answer", exc_info=error)
-        response = render(request, "503.html", status=503)
-        response["Retry-After"] = RETRY_SECONDS
-        return response
+        return _say(request, error)
+
+
+def _say(request: HttpRequest, error: Exception) -> HttpResponse:
+    log.error("database does not answer", exc_info=error)
+    response = render(request, "503.html", status=503)
+    response["Retry-After"] = RETRY_SECONDS
+    return response
