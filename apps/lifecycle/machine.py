@@ -49,7 +49,7 @@ class Stateful(models.Model):
         if after not in self.EDGES.get(before, frozenset()):
             raise IllegalMoveError(f"{self.SUBJECT} {self.pk}", before, after)
         with transaction.atomic():
-            moved = type(self)._default_manager.filter(pk=self.pk, state=before).update(state=after)
+            moved = models.QuerySet(type(self)).filter(Q(pk=self.pk, state=before)).update(state=after)
             if not moved:
                 self.refresh_from_db(fields=["state"])
                 return False
@@ -74,7 +74,7 @@ class Stateful(models.Model):
         for source in sources:
             if after not in cls.EDGES.get(source, frozenset()):
                 raise IllegalMoveError(cls.SUBJECT, source, after)
-        rows = cls._default_manager.filter(pk__in=list(ids), state__in=sources)
+        rows: models.QuerySet[Any] = models.QuerySet(cls).filter(Q(pk__in=list(ids), state__in=sources))
         return rows.update(state=after, **fields)
 
     def reread(self) -> Self:
