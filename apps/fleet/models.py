@@ -3,16 +3,21 @@
 A worker whose heartbeat is late gets no new work; one that is silent for long loses its attempts.
 """
 
-from datetime import datetime, timedelta
-from typing import Self
+from datetime import UTC, datetime, timedelta
+from typing import Any, Self
 
-from django.db import models
+from django.db import models, transaction
 from django.db.models import F, Q
+from django.utils import timezone
 
 from wire.incarnation import Heartbeat
 
 SUSPECT_AFTER = timedelta(seconds=30)
 GONE_AFTER = timedelta(seconds=120)
+
+STOPPED, REPLACED, SILENT = "stopped", "replaced by a newer process", "no heartbeat"
+FINAL = frozenset({STOPPED, REPLACED})
+"""Such an incarnation does not come back; a silent one may."""
 
 
 class WorkerQuerySet(models.QuerySet["Worker"]):
@@ -29,12 +34,15 @@ class WorkerQuerySet(models.QuerySet["Worker"]):
 
     def declare_gone(self, now: datetime) -> int:
         """Silent for too long."""
-        return self.present().filter(heartbeat_at__lte=now - GONE_AFTER).update(gone_at=now, gone_reason="no heartbeat")
+        return self.present().filter(heartbeat_at__lte=now - GONE_AFTER).update(gone_at=now, gone_reason=SILENT)
+
+    def in_slot_of(self, worker: "Worker") -> Self:
+        """Other incarnations in the same slot of the same host."""
+        return self.filter(kind=worker.kind, host=worker.host, slot=worker.slot).exclude(pk=worker.pk)
 
     def superseded_by(self, worker: "Worker") -> Self:
         """Older incarnations in the same slot of the same host."""
-        same = self.present().filter(kind=worker.kind, host=worker.host, slot=worker.slot)
-        return same.filter(started_at__lt=worker.started_at).exclude(pk=worker.pk)
+        return self.present().in_slot_of(worker).filter(started_at__lt=worker.started_at)
 
 
 class Worker(models.Model):
@@ -47,6 +55,9 @@ class Worker(models.Model):
     pid = models.IntegerField()
     started_at = models.DateTimeField()
     heartbeat_at = models.DateTimeField()
+    """When the newest heartbeat came."""
+    sent_at = models.DateTimeField(default=timezone.now)
+    """When it was sent, by the worker's own clock."""
     gone_at = models.DateTimeField(null=True, blank=True)
     gone_reason = models.CharField(max_length=120, blank=True)
     capacity = models.IntegerField(default=1)
@@ -67,28 +78,46 @@ class Worker(models.Model):
 
     @classmethod
     def beat(cls, heartbeat: Heartbeat, now: datetime) -> "Worker":
-        """Take one heartbeat. A newer incarnation in a slot proves the older one dead."""
-        worker, _ = cls.objects.update_or_create(
-            incarnation=heartbeat.incarnation,
-            defaults={
-                "kind": heartbeat.kind,
-                "host": heartbeat.host,
-                "slot": heartbeat.slot,
-                "pid": heartbeat.pid,
-                "started_at": datetime.fromtimestamp(heartbeat.started_at, tz=now.tzinfo),
-                "heartbeat_at": now,
-                "capacity": heartbeat.capacity,
-                "busy": heartbeat.busy,
-                "holding": list(heartbeat.holding),
-                "isolation": heartbeat.isolation,
-                "weaker": heartbeat.weaker,
-                "counters": heartbeat.counters,
-                "gone_at": now if heartbeat.leaving else None,
-                "gone_reason": "stopped" if heartbeat.leaving else "",
-            },
-        )
-        cls.objects.superseded_by(worker).update(gone_at=now, gone_reason="replaced by a newer process")
+        """Take one heartbeat, unless a later one came first. A newer incarnation in a slot proves the older dead."""
+        values = cls._values(heartbeat, now)
+        with transaction.atomic():
+            worker, new = cls.objects.select_for_update().get_or_create(
+                incarnation=heartbeat.incarnation, defaults=values
+            )
+            if not new and (worker.gone_reason in FINAL or worker.sent_at >= values["sent_at"]):
+                return worker
+            for name, value in values.items():
+                setattr(worker, name, value)
+            if cls.objects.in_slot_of(worker).filter(started_at__gt=worker.started_at).exists():
+                worker.gone_at, worker.gone_reason = now, REPLACED
+            worker.save()
+            cls.objects.superseded_by(worker).update(gone_at=now, gone_reason=REPLACED)
         return worker
+
+    @staticmethod
+    def _values(heartbeat: Heartbeat, now: datetime) -> dict[str, Any]:
+        return {
+            "kind": heartbeat.kind,
+            "host": heartbeat.host,
+            "slot": heartbeat.slot,
+            "pid": heartbeat.pid,
+            "started_at": datetime.fromtimestamp(heartbeat.started_at, UTC),
+            "heartbeat_at": now,
+            "sent_at": datetime.fromtimestamp(heartbeat.sent_at, UTC),
+            "capacity": heartbeat.capacity,
+            "busy": heartbeat.busy,
+            "holding": list(heartbeat.holding),
+            "isolation": heartbeat.isolation,
+            "weaker": heartbeat.weaker,
+            "counters": heartbeat.counters,
+            "gone_at": now if heartbeat.leaving else None,
+            "gone_reason": STOPPED if heartbeat.leaving else "",
+        }
+
+    @property
+    def spoke_at(self) -> datetime:
+        """What it says of itself is not newer than this: a heartbeat may have waited in the queue."""
+        return min(self.heartbeat_at, self.sent_at)
 
     def state(self, now: datetime) -> str:
         """alive, suspect or gone."""
