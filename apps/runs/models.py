@@ -9,7 +9,7 @@ from typing import Self
 
 import msgspec
 from django.contrib.auth.models import AnonymousUser
-from django.db import models
+from django.db import models, transaction
 from django.db.models import Q
 from django.utils import timezone
 
@@ -31,6 +31,9 @@ class RunQuerySet(models.QuerySet["Run"]):
 
     def active(self) -> Self:
         return self.filter(state__in=states.ACTIVE)
+
+    def dispatching(self) -> Self:
+        return self.filter(state__in=states.DISPATCHING)
 
     def of_kind(self, *kinds: str) -> Self:
         return self.filter(kind__in=kinds)
@@ -125,19 +128,21 @@ class Run(Stateful):
 
     def begin(self, now: datetime) -> bool:
         """From the queue to running."""
-        if not self.move(states.RUNNING):
-            return False
-        self.started_at = now
-        self.save(update_fields=["started_at"])
+        with transaction.atomic():
+            if not self.move(states.RUNNING):
+                return False
+            self.started_at = self.started_at or now
+            self.save(update_fields=["started_at"])
         return True
 
     def end(self, after: str, now: datetime, *, actor: str = "assay", reason: str = "") -> bool:
         """To finished, failed or cancelled, with the time."""
-        if not self.move(after, actor=actor, reason=reason):
-            return False
-        self.finished_at = now
-        self.failure = reason if after == states.FAILED else ""
-        self.save(update_fields=["finished_at", "failure"])
+        with transaction.atomic():
+            if not self.move(after, actor=actor, reason=reason):
+                return False
+            self.finished_at = now
+            self.failure = reason if after == states.FAILED else ""
+            self.save(update_fields=["finished_at", "failure"])
         return True
 
     def next_version(self) -> int:

@@ -17,6 +17,8 @@ EDGES = {
 STATES = frozenset(EDGES)
 ACTIVE = frozenset({QUEUED, RUNNING, PAUSED, DRAINING, CANCELLING})
 """The pipeline looks at these."""
+CARRIED = ACTIVE - {CANCELLING}
+"""A pass carries these along the flow."""
 DISPATCHING = frozenset({RUNNING, DRAINING})
 """New attempts go out in these."""
 ENDED = frozenset({FINISHED, FAILED, CANCELLED})
