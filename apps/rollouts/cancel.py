@@ -29,7 +29,7 @@ def cancel_rollouts(run: Run, *, reason: str, now: datetime) -> int:
     """Cancel every undone rollout of a run; the number cancelled. The workers are ordered to stop in the same pass."""
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(_CANCEL, {"run": run.pk, "reason": reason, "now": now})
-        return cursor.rowcount
+        return int(cursor.rowcount)
 
 
 def order_stops(store: Store) -> int:
@@ -46,14 +46,18 @@ def order_stops(store: Store) -> int:
 def held_anywhere(run: Run) -> int:
     """Attempts of this run that present workers still hold."""
     entries = [entry for worker in Worker.objects.of_kind("sandbox").present() for entry in worker.holding]
-    ids = [int(entry.split(":")[0]) for entry in entries]
+    ids = {rollout for rollout, _ in _pairs(entries)}
     return Rollout.objects.of(run).filter(pk__in=ids).count()
 
 
 def _useless(holding: list[str]) -> list[str]:
-    fences = {int(rollout): int(fence) for rollout, fence in (entry.split(":") for entry in holding)}
-    live = Rollout.objects.filter(pk__in=fences, state__in=states.IN_FLIGHT).values_list("pk", "fence")
-    counting = {pk for pk, fence in live if fences[pk] == fence}
+    pairs = _pairs(holding)
     # What is recorded already is only finishing; it needs no order.
-    counting |= set(Rollout.objects.filter(pk__in=fences, state=states.RECORDED).values_list("pk", flat=True))
-    return [f"{pk}:{fence}" for pk, fence in fences.items() if pk not in counting]
+    counting = Rollout.objects.filter(state__in=[*states.IN_FLIGHT, states.RECORDED])
+    live = set(counting.filter(pk__in={rollout for rollout, _ in pairs}).values_list("pk", "fence"))
+    return [f"{rollout}:{fence}" for rollout, fence in pairs if (rollout, fence) not in live]
+
+
+def _pairs(holding: list[str]) -> list[tuple[int, int]]:
+    """Rollouts with their fences: a worker may hold one under two."""
+    return [(int(rollout), int(fence)) for rollout, fence in (entry.split(":") for entry in holding)]

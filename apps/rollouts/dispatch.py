@@ -1,10 +1,13 @@
 """Claim, commit, send: rollouts go out only as fast as the workers take them."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
+from functools import partial
+from math import ceil
 
 import msgspec
 from celery import current_app
 from django.db import transaction
+from django.db.models import Exists, OuterRef
 
 from apps.fleet.models import Worker
 from apps.rollouts.claim import claim_rollouts
@@ -15,8 +18,6 @@ from sandbox_worker.messages import ACCEPT_BATCH_JOB, BATCH_SIZE, ROLLOUTS_QUEUE
 
 RECORD_JOB = "trajectories.record_segment"
 CONTROL_QUEUE = "control"
-ATTEMPT_SECONDS = 600.0
-"""On top of the task's own limits: waiting in a worker, restarts of the policy server."""
 SURPLUS = 2
 """In flight at most this many times the slots of the workers, so that no worker waits for the next pass."""
 
@@ -26,27 +27,26 @@ def outcome_prefix(run: Run) -> str:
 
 
 def dispatch_rollouts(run: Run, *, live_versions: set[int], now: datetime) -> int:
-    """Send what the workers have room for; the number sent."""
+    """Claim what the workers have room for and send it once that is committed; the number claimed."""
     if not run.dispatching:
         return 0
     revision = run.revision
     config = revision.parsed()
     in_flight = Rollout.objects.of(run).in_flight().count()
-    room = min(config.concurrency, SURPLUS * _slots(now)) - in_flight
-    deadline = now + timedelta(seconds=ATTEMPT_SECONDS)
+    room = min(config.concurrency, _share(now)) - in_flight
     with transaction.atomic():
-        claims = claim_rollouts(
-            run, limit=room, live_versions=live_versions, now=now, deadline=deadline, revision=revision.number
-        )
-        requests = build_requests(run, config, claims, deadline)
-    for start in range(0, len(requests), BATCH_SIZE):
-        _send(run, requests[start : start + BATCH_SIZE])
+        claims = claim_rollouts(run, limit=room, live_versions=live_versions, now=now, revision=revision.number)
+        requests = build_requests(run, config, claims)
+        for start in range(0, len(requests), BATCH_SIZE):
+            transaction.on_commit(partial(_send, run, requests[start : start + BATCH_SIZE]))
     return len(requests)
 
 
-def _slots(now: datetime) -> int:
-    rows = Worker.objects.of_kind("sandbox").ready(now).values_list("capacity", flat=True)
-    return sum(rows)
+def _share(now: datetime) -> int:
+    """Of the workers' slots, for one of the runs that have tries to play: no run takes all, none starves."""
+    slots = sum(Worker.objects.of_kind("sandbox").ready(now).values_list("capacity", flat=True))
+    runs = Run.objects.dispatching().filter(Exists(Rollout.objects.undone().filter(run=OuterRef("pk")))).count()
+    return ceil(SURPLUS * slots / max(1, runs))
 
 
 def _send(run: Run, requests: list[RolloutRequest]) -> None:

@@ -1,6 +1,9 @@
 """Attempts whose worker is gone, or whose deadline has passed, are lost; their rollouts are planned again."""
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.db import connection, transaction
 
@@ -11,6 +14,8 @@ from apps.runs.models import Run
 UNHELD_AFTER = timedelta(seconds=25)
 """A claimed rollout that no worker holds after two heartbeats was lost with its message, or by its worker."""
 
+PAST_DEADLINE, WORKER_GONE, UNHELD = "past its deadline", "its worker is gone", "no worker holds it"
+
 _HELD = """
 UPDATE rollouts_rollout r SET state = 'active', incarnation = %(incarnation)s
 FROM unnest(%(ids)s::bigint[], %(fences)s::bigint[]) AS held(id, fence)
@@ -20,7 +25,8 @@ WHERE r.id = held.id AND r.fence = held.fence AND r.state = 'queued' AND r.run_i
 _LOSE = """
 WITH lost AS (
     SELECT r.id, r.fence, r.attempt FROM rollouts_rollout r
-    WHERE r.id = ANY(%(ids)s) AND r.state IN ('queued', 'active') ORDER BY r.id FOR UPDATE
+    JOIN unnest(%(ids)s::bigint[], %(fences)s::bigint[]) AS hopeless(id, fence) USING (id, fence)
+    WHERE r.run_id = %(run)s AND r.state IN ('queued', 'active') ORDER BY r.id FOR UPDATE OF r
 ), attempts AS (
     UPDATE rollouts_attempt a SET state = 'lost', ended_at = %(now)s, reason = %(reason)s
     FROM lost WHERE a.rollout_id = lost.id AND a.fence = lost.fence AND a.state = 'active'
@@ -52,39 +58,63 @@ def note_held(run: Run, *, now: datetime) -> None:
             )
 
 
-def expire_attempts(run: Run, *, cap: int, now: datetime) -> int:
-    """Give up on attempts that cannot come back; the number lost. Outcomes in the store are recorded first."""
+@dataclass(frozen=True)
+class Hopeless:
+    """One attempt that cannot come back."""
+
+    rollout_id: int
+    fence: int
+    reason: str
+
+
+def hopeless_attempts(run: Run, *, now: datetime) -> list[Hopeless]:
+    """Attempts to give up on, unless their outcome lies in the store: sweep it before losing them."""
     Worker.objects.declare_gone(now)
     note_held(run, now=now)
-    return sum(_lose(ids, reason, cap, now) for reason, ids in _hopeless(run, now).items() if ids)
-
-
-def _hopeless(run: Run, now: datetime) -> dict[str, list[int]]:
-    rows = (
-        Rollout.objects.of(run).in_flight().values_list("id", "fence", "state", "incarnation", "claimed_at", "deadline")
-    )
     present = {worker.incarnation: worker for worker in Worker.objects.of_kind("sandbox").present()}
     held = {entry for worker in present.values() for entry in worker.holding}
-    found: dict[str, list[int]] = {"its worker is gone": [], "no worker holds it": [], "past its deadline": []}
-    for rollout_id, fence, _state, incarnation, claimed_at, deadline in rows:
+    rows = Rollout.objects.of(run).in_flight().values_list("id", "fence", "incarnation", "claimed_at", "deadline")
+    found = []
+    for rollout_id, fence, incarnation, claimed_at, deadline in rows:
+        reason = ""
         if deadline is not None and deadline < now:
-            found["past its deadline"].append(rollout_id)
+            reason = PAST_DEADLINE
         elif incarnation and incarnation not in present:
-            found["its worker is gone"].append(rollout_id)
-        elif f"{rollout_id}:{fence}" not in held and claimed_at is not None and claimed_at < now - UNHELD_AFTER:
-            if _has_beaten_since(present, incarnation, claimed_at + UNHELD_AFTER):
-                found["no worker holds it"].append(rollout_id)
+            reason = WORKER_GONE
+        elif f"{rollout_id}:{fence}" not in held and _spoken_since(present, incarnation, claimed_at):
+            reason = UNHELD
+        if reason:
+            found.append(Hopeless(rollout_id, fence, reason))
     return found
 
 
-def _has_beaten_since(present: dict[str, Worker], incarnation: str, moment: datetime) -> bool:
+def lose_attempts(run: Run, hopeless: Iterable[Hopeless], *, cap: int, now: datetime) -> int:
+    """Those that nothing was heard of meanwhile are lost and planned again; the number lost."""
+    by_reason: dict[str, list[Hopeless]] = {}
+    for one in hopeless:
+        by_reason.setdefault(one.reason, []).append(one)
+    return sum(_lose(run, part, reason, cap, now) for reason, part in by_reason.items())
+
+
+def _spoken_since(present: dict[str, Worker], incarnation: str, claimed_at: datetime | None) -> bool:
     """True if the holder (or, before one is known, any worker) has spoken late enough to be believed."""
+    if claimed_at is None:
+        return False
+    moment = claimed_at + UNHELD_AFTER
     if incarnation:
-        return present[incarnation].heartbeat_at > moment
-    return any(worker.heartbeat_at > moment for worker in present.values())
+        return present[incarnation].spoke_at > moment
+    return any(worker.spoke_at > moment for worker in present.values())
 
 
-def _lose(ids: list[int], reason: str, cap: int, now: datetime) -> int:
+def _lose(run: Run, part: list[Hopeless], reason: str, cap: int, now: datetime) -> int:
+    values: dict[str, Any] = {
+        "run": run.pk,
+        "ids": [one.rollout_id for one in part],
+        "fences": [one.fence for one in part],
+        "reason": reason,
+        "cap": cap,
+        "now": now,
+    }
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(_LOSE, {"ids": ids, "reason": reason, "cap": cap, "now": now})
-        return cursor.rowcount
+        cursor.execute(_LOSE, values)
+        return int(cursor.rowcount)

@@ -1,13 +1,12 @@
 """Turn claims into the requests that a sandbox worker understands."""
 
 from collections.abc import Iterable
-from datetime import datetime
 
 from apps.rollouts.claim import Claim
 from apps.rollouts.models import Group
 from apps.runs.config import RunConfig
 from apps.runs.models import Run
-from apps.tasks.models import TaskVersion
+from apps.tasks.models import AGENT_SECONDS, VERIFIER_SECONDS, TaskVersion
 from sandbox_worker.messages import (
     PolicyCall,
     ResourceProfile,
@@ -18,22 +17,22 @@ from sandbox_worker.messages import (
 )
 
 
-def build_requests(run: Run, config: RunConfig, claims: Iterable[Claim], deadline: datetime) -> list[RolloutRequest]:
+def build_requests(run: Run, config: RunConfig, claims: Iterable[Claim]) -> list[RolloutRequest]:
     """Requests in the order of the claims."""
     claims = list(claims)
     wanted = {claim.group_id for claim in claims}
     groups = {group.pk: group for group in Group.objects.filter(pk__in=wanted).select_related("task_version")}
-    return [_request(run, config, claim, groups[claim.group_id], deadline) for claim in claims]
+    return [_request(run, config, claim, groups[claim.group_id]) for claim in claims]
 
 
-def _request(run: Run, config: RunConfig, claim: Claim, group: Group, deadline: datetime) -> RolloutRequest:
+def _request(run: Run, config: RunConfig, claim: Claim, group: Group) -> RolloutRequest:
     task = group.task_version
     return RolloutRequest(
         rollout_id=claim.rollout_id,
         run_id=run.pk,
         attempt=claim.attempt,
         fence=claim.fence,
-        deadline=deadline.timestamp(),
+        deadline=claim.deadline.timestamp(),
         task_key=task.key,
         task_digest=task.digest,
         policy=_policy(run, config, claim, group),
@@ -67,8 +66,8 @@ def _limits(config: RunConfig, task: TaskVersion) -> RolloutLimits:
         rounds=task.round_limit,
         context_tokens=config.context_tokens,
         round_tokens=config.round_tokens,
-        agent_seconds=float(task.settings.get("agent_seconds", 120.0)),
-        verifier_seconds=float(task.settings.get("verifier_seconds", 60.0)),
+        agent_seconds=float(task.settings.get("agent_seconds", AGENT_SECONDS)),
+        verifier_seconds=float(task.settings.get("verifier_seconds", VERIFIER_SECONDS)),
     )
 
 

@@ -13,6 +13,8 @@ from apps.lifecycle.machine import Stateful, states_constraint
 from apps.tasks import states
 
 SPLITS = ("train", "held-out", "unseen")
+AGENT_SECONDS, VERIFIER_SECONDS = 120.0, 60.0
+"""Of a task that does not say."""
 
 
 class TaskQuerySet(models.QuerySet["Task"]):
