@@ -1,11 +1,18 @@
 """Every graded trajectory of a run gets its reward, once a formula."""
 
+from typing import Literal
+
 from apps.rewards.formula import GradedTry, RewardError, formula
 from apps.rewards.models import Reward
 from apps.runs.models import Run
 from apps.trajectories.models import Grade, Trajectory
 
 BATCH = 2000
+VERDICTS: dict[str, Literal["solved", "unsolved", "none"]] = {
+    "solved": "solved",
+    "unsolved": "unsolved",
+    "none": "none",
+}
 
 
 def score_new(run: Run) -> int:
@@ -14,12 +21,13 @@ def score_new(run: Run) -> int:
     seed = run.config.seed
     unscored = Grade.objects.filter(
         trajectory__in=Trajectory.objects.of(run).with_verdict().exclude(rewards__formula=run.formula)
-    ).select_related("trajectory")[:BATCH]
+    ).select_related("trajectory")
+    unscored = unscored.order_by("trajectory_id")[:BATCH]
     rewards = []
     for grade in unscored:
         graded = GradedTry(
             trajectory_id=grade.trajectory_id,
-            verdict=grade.verdict,
+            verdict=VERDICTS[grade.verdict],
             score=grade.score,
             rounds=grade.trajectory.rounds,
             sampled_tokens=grade.trajectory.sampled_tokens,

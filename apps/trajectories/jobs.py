@@ -18,5 +18,5 @@ def record_segment(message: dict[str, Any]) -> None:
     ready = msgspec.convert(message, SegmentReady)
     run = Run.objects.get(pk=ready.run_id)
     data = object_store().get(ready.key)
-    if record(run, ready.key, data, sha256=ready.sha256, cap=run.config.attempts, now=timezone.now()):
-        nudge(run.pk)
+    record(run, ready.key, data, sha256=ready.sha256, cap=run.config.attempts, now=timezone.now())
+    nudge(run.pk)

@@ -11,12 +11,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-from django.db import connection, transaction
+from django.db import DataError, connection, transaction
 
 from apps.lifecycle.announce import announce, hint
 from apps.rollouts.dispatch import outcome_prefix
+from apps.rollouts.models import Rollout
 from apps.runs.models import Run
 from apps.trajectories.models import Segment
+from apps.trajectories.verdict import ruled
 from sandbox_worker.messages import Outcome, decode_segment
 from wire.store import Store
 
@@ -25,7 +27,7 @@ log = logging.getLogger(__name__)
 _RECORD = """
 WITH given AS (
     SELECT * FROM jsonb_to_recordset(%(rows)s::jsonb) AS g(
-        id bigint, fence bigint, attempt int, "offset" bigint, length int, incarnation text, counts boolean,
+        id bigint, fence bigint, "offset" bigint, length int, incarnation text, counts boolean,
         ending_kind text, ending_detail text, evidence text, rounds int, prompt_tokens int, sampled_tokens int,
         oldest int, newest int, splits int, waited float8, start float8, agent float8, grade float8,
         sandbox float8, boxes int, failures int, started_at timestamptz, finished_at timestamptz,
@@ -35,9 +37,9 @@ WITH given AS (
     WHERE r.run_id = %(run)s AND r.state IN ('queued', 'active') ORDER BY r.id FOR UPDATE OF r
 ), won AS (
     UPDATE rollouts_rollout r
-    SET state = CASE WHEN g.counts THEN 'recorded' WHEN g.attempt >= %(cap)s THEN 'parked' ELSE 'planned' END,
-        parked_reason = CASE WHEN NOT g.counts AND g.attempt >= %(cap)s THEN g.evidence ELSE '' END,
-        finished_at = CASE WHEN g.counts OR g.attempt >= %(cap)s THEN g.finished_at END,
+    SET state = CASE WHEN g.counts THEN 'recorded' WHEN r.attempt >= %(cap)s THEN 'parked' ELSE 'planned' END,
+        parked_reason = CASE WHEN NOT g.counts AND r.attempt >= %(cap)s THEN g.evidence ELSE '' END,
+        finished_at = CASE WHEN g.counts OR r.attempt >= %(cap)s THEN g.finished_at END,
         incarnation = g.incarnation, deadline = NULL
     FROM given g, locked l
     WHERE r.id = g.id AND l.id = g.id AND r.fence = g.fence AND r.state IN ('queued', 'active')
@@ -48,7 +50,7 @@ WITH given AS (
         ending_kind = g.ending_kind, ending_detail = g.ending_detail, reason = g.evidence
     FROM won w JOIN given g ON g.id = w.id AND g.fence = w.fence
     WHERE a.rollout_id = w.id AND a.fence = w.fence AND a.state = 'active'
-    RETURNING a.id, a.rollout_id
+    RETURNING a.id, a.rollout_id, a.fence
 ), trajectories AS (
     INSERT INTO trajectories_trajectory (
         attempt_id, rollout_id, run_id, segment_id, "offset", length, counts, ending_kind, ending_detail, rounds,
@@ -58,10 +60,11 @@ WITH given AS (
     SELECT a.id, g.id, %(run)s, %(key)s, g."offset", g.length, g.counts, g.ending_kind, g.ending_detail, g.rounds,
         g.prompt_tokens, g.sampled_tokens, g.oldest, g.newest, g.splits, g.waited, g.start,
         g.agent, g.grade, g.sandbox, g.boxes, g.failures, g.started_at, g.finished_at, %(now)s
-    FROM attempts a JOIN given g ON g.id = a.rollout_id
+    FROM attempts a JOIN given g ON g.id = a.rollout_id AND g.fence = a.fence
 ), grades AS (
     INSERT INTO trajectories_grade (trajectory_id, verdict, score, checks, error)
-    SELECT a.id, g.verdict, g.score, g.checks, g.error FROM attempts a JOIN given g ON g.id = a.rollout_id
+    SELECT a.id, g.verdict, g.score, g.checks, g.error
+    FROM attempts a JOIN given g ON g.id = a.rollout_id AND g.fence = a.fence
 )
 SELECT count(*) FROM won
 """
@@ -72,28 +75,36 @@ class DamagedSegmentError(Exception):
 
 
 def record_segment(run: Run, key: str, data: bytes, *, sha256: str, cap: int, now: datetime) -> int:
-    """Turn one segment into rows; the number that counted. A second call changes nothing.
+    """Turn one segment into rows; the number recorded. A second call changes nothing.
 
     Raises DamagedSegmentError."""
+    if not key.startswith(f"{outcome_prefix(run)}/"):
+        raise DamagedSegmentError(f"{key}: not below {outcome_prefix(run)}")
     if sha256 and hashlib.sha256(data).hexdigest() != sha256:
         raise DamagedSegmentError(f"{key}: its SHA-256 is not {sha256}")
     try:
         outcomes = decode_segment(data)
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        rows = _rows(run, outcomes)
+    except (msgspec.DecodeError, ValueError, OverflowError) as error:
         raise DamagedSegmentError(f"{key}: {error}") from error
-    with transaction.atomic():
-        if not _enter(run, key, hashlib.sha256(data).hexdigest(), len(outcomes), now):
-            return 0
-        recorded = _record(run, key, outcomes, cap=cap, now=now)
-        Segment.objects.filter(key=key).update(recorded=recorded)
-        if recorded < len(outcomes):
-            log.info("%s: %d of %d outcomes were late or repeated", key, len(outcomes) - recorded, len(outcomes))
-        hint(run.stream())
+    try:
+        with transaction.atomic():
+            if not _enter(run, key, hashlib.sha256(data).hexdigest(), len(outcomes), now):
+                return 0
+            recorded = _record(run, key, rows, cap=cap, now=now)
+            Segment.objects.filter(key=key).update(recorded=recorded)
+            hint(run.stream())
+    except DataError as error:  # a number that no column can hold
+        raise DamagedSegmentError(f"{key}: {error}") from error
+    if recorded < len(outcomes):
+        log.info("%s: %d of %d outcomes were late or repeated", key, len(outcomes) - recorded, len(outcomes))
     return recorded
 
 
 def sweep_segments(run: Run, store: Store, *, cap: int, now: datetime) -> int:
-    """Record what lies in the store and no message told of; the number that counted."""
+    """Record what lies in the store and no message told of; the number recorded."""
+    if not Rollout.objects.of(run).in_flight().exists():
+        return 0  # nothing that lies there could count
     known = set(Segment.objects.filter(run=run).values_list("key", flat=True))
     recorded = 0
     for key in store.list(outcome_prefix(run)):
@@ -110,7 +121,7 @@ def _set_aside(run: Run, key: str, why: str, now: datetime) -> None:
     """A damaged segment is told of once; its rollouts expire and are tried again."""
     with transaction.atomic():
         if _enter(run, key, "", 0, now):
-            announce(run.stream(), "segment.damaged", why)
+            announce(run.stream(), "segment.damaged", _text(why))
             log.error(why)
 
 
@@ -124,22 +135,24 @@ def _enter(run: Run, key: str, sha256: str, outcomes: int, now: datetime) -> boo
     """The row comes first: a second recorder of the same segment waits for it here, then finds it and leaves."""
     with connection.cursor() as cursor:
         cursor.execute(_ENTER, [key, run.pk, sha256, outcomes, now])
-        return cursor.rowcount == 1
+        return bool(cursor.rowcount == 1)
 
 
-def _record(run: Run, key: str, outcomes: Iterable[tuple[int, int, Outcome]], *, cap: int, now: datetime) -> int:
+def _record(run: Run, key: str, rows: list[dict[str, Any]], *, cap: int, now: datetime) -> int:
+    if not rows:
+        return 0
+    with connection.cursor() as cursor:
+        cursor.execute(_RECORD, {"rows": json.dumps(rows), "run": run.pk, "key": key, "cap": cap, "now": now})
+        return int(cursor.fetchone()[0])
+
+
+def _rows(run: Run, outcomes: Iterable[tuple[int, int, Outcome]]) -> list[dict[str, Any]]:
     # Within one statement an update would pick one of two equal rows at random: the first written counts.
     rows: dict[tuple[int, int], dict[str, Any]] = {}
     for offset, length, outcome in outcomes:
         if outcome.run_id == run.pk:
-            rows.setdefault((outcome.rollout_id, outcome.fence), _row(offset, length, outcome))
-    if not rows:
-        return 0
-    with connection.cursor() as cursor:
-        cursor.execute(
-            _RECORD, {"rows": json.dumps(list(rows.values())), "run": run.pk, "key": key, "cap": cap, "now": now}
-        )
-        return int(cursor.fetchone()[0])
+            rows.setdefault((outcome.rollout_id, outcome.fence), _row(offset, length, ruled(outcome)))
+    return list(rows.values())
 
 
 def _row(offset: int, length: int, outcome: Outcome) -> dict[str, Any]:
@@ -147,13 +160,12 @@ def _row(offset: int, length: int, outcome: Outcome) -> dict[str, Any]:
     return {
         "id": outcome.rollout_id,
         "fence": outcome.fence,
-        "attempt": outcome.attempt,
         "offset": offset,
         "length": length,
-        "incarnation": outcome.incarnation,
-        "counts": outcome.ending.kind != "infra" and outcome.grade.verdict != "none",
+        "incarnation": _text(outcome.incarnation)[:40],
+        "counts": outcome.grade.verdict != "none",
         "ending_kind": outcome.ending.kind,
-        "ending_detail": outcome.ending.detail,
+        "ending_detail": _text(outcome.ending.detail)[:40],
         "evidence": _text(outcome.ending.evidence),
         "rounds": len(outcome.rounds),
         "prompt_tokens": outcome.use.prompt_tokens,
@@ -172,7 +184,10 @@ def _row(offset: int, length: int, outcome: Outcome) -> dict[str, Any]:
         "finished_at": datetime.fromtimestamp(outcome.finished_at, UTC).isoformat(),
         "verdict": outcome.grade.verdict,
         "score": outcome.grade.score,
-        "checks": msgspec.to_builtins(outcome.grade.checks),
+        "checks": [
+            {"name": _text(check.name), "passed": check.passed, "detail": _text(check.detail)}
+            for check in outcome.grade.checks
+        ],
         "error": _text(outcome.grade.error),
     }
 
