@@ -1,7 +1,5 @@
 """Whole groups in, the rest out, each with its reason."""
 
-from datetime import datetime
-
 from django.db import connection
 from django.db.models import Count, Q
 
@@ -14,13 +12,16 @@ from apps.runs.models import Run
 
 MOST_REFILLS = 2
 
-# Every recorded attempt of a training try enters once: with a verdict it waits, an infra failure is out at once.
+# Every recorded attempt of a training try enters once: with a verdict it waits, an infra failure is out at once, and
+# so is what was recorded while its group was being dropped. Without a round, a try is as old as its claim.
 _ENTER = """
 INSERT INTO buffer_sample (trajectory_id, run_id, group_id, state, reason, tokens, oldest_version)
 SELECT t.attempt_id, t.run_id, r.group_id,
-       CASE WHEN t.counts THEN 'buffered' ELSE 'discarded' END, CASE WHEN t.counts THEN '' ELSE 'infra' END,
-       t.sampled_tokens, t.oldest_version
+       CASE WHEN t.counts AND g.state <> 'dropped' THEN 'buffered' ELSE 'discarded' END,
+       CASE WHEN NOT t.counts THEN 'infra' WHEN g.state = 'dropped' THEN g.dropped_reason ELSE '' END,
+       t.sampled_tokens, coalesce(t.oldest_version, a.policy_version)
 FROM trajectories_trajectory t
+JOIN rollouts_attempt a ON a.id = t.attempt_id
 JOIN rollouts_rollout r ON r.id = t.rollout_id
 JOIN rollouts_group g ON g.id = r.group_id AND g.purpose = 'train'
 LEFT JOIN buffer_sample s ON s.trajectory_id = t.attempt_id
@@ -29,15 +30,18 @@ ON CONFLICT DO NOTHING
 """
 
 
-def admit_groups(run: Run, *, live_versions: set[int], now: datetime) -> int:
+def admit_groups(run: Run, *, live_versions: set[int]) -> int:
     """Take what became whole; the number of groups admitted.
 
     live_versions: those of the run's live branch; tries of any other are out."""
+    # The groups first: what is recorded between the two looks has entered before its group is admitted.
+    finished = _finished_groups(run)
     with connection.cursor() as cursor:
         cursor.execute(_ENTER, [run.pk])
+    off_branch = _off_branch(finished, live_versions)
     admitted = 0
-    for group in _finished_groups(run):
-        if _off_branch(group, live_versions):
+    for group in finished:
+        if group.pk in off_branch:
             discard_group(group, states.REWOUND)
         elif group.recorded < group.size:  # type: ignore[attr-defined]  # annotated below
             _mend(group, lost=group.size - group.recorded)  # type: ignore[attr-defined]
@@ -65,9 +69,10 @@ def _finished_groups(run: Run) -> list[Group]:
     return list(counted.filter(waiting=0).order_by("id"))
 
 
-def _off_branch(group: Group, live_versions: set[int]) -> bool:
-    versions = set(Sample.objects.filter(group=group).buffered().values_list("oldest_version", flat=True))
-    return bool(versions - live_versions)
+def _off_branch(groups: list[Group], live_versions: set[int]) -> set[int]:
+    """Of these groups, those with a try of a version that was rewound."""
+    samples = Sample.objects.filter(group__in=groups).buffered()
+    return set(samples.exclude(oldest_version__in=live_versions).values_list("group_id", flat=True))
 
 
 def _mend(group: Group, *, lost: int) -> None:

@@ -5,18 +5,19 @@ from collections.abc import Sequence
 
 import msgspec
 from django.db import transaction
+from django.db.models import Max, Min
 
 from apps.buffer import states
 from apps.buffer.admit import discard_group
 from apps.buffer.models import Batch, Sample
 from apps.buffer.samples import group_of_samples, trace_groups
-from apps.buffer.staleness import fresh_enough, version_lag
+from apps.buffer.staleness import branch_lag
 from apps.rewards.models import Reward
 from apps.rollouts import states as rollout_states
 from apps.rollouts.models import Group
 from apps.runs.config import RunConfig
 from apps.runs.models import Run
-from apps.trajectories.models import Trajectory
+from apps.trajectories.models import Trajectory, TrajectoryQuerySet
 from learner.messages import BatchData, SampleGroup
 from wire.store import Store
 
@@ -26,32 +27,25 @@ def batch_open(run: Run) -> bool:
     return run.batches.filter(state__in=[states.CUT, states.BATCH_HANDED]).exists()
 
 
-def cut_batch(run: Run, config: RunConfig, store: Store) -> Batch | None:
+def cut_batch(run: Run, config: RunConfig, store: Store, *, live_versions: set[int]) -> Batch | None:
     """The next GRPO batch, or None while there is not enough to learn from."""
-    groups = list(Group.objects.of(run).filter(purpose="train", state=rollout_states.GROUP_ADMITTED).order_by("id"))
-    fresh = [group for group in groups if _keep_fresh(group, run.policy_version, config.max_staleness)]
-    if len(fresh) < config.groups_per_step:
-        return None
-    chosen = fresh[: config.groups_per_step]
-    live = [group for group in chosen if not _is_flat(group, run.formula)]
+    waiting = Group.objects.of(run).filter(purpose="train", state=rollout_states.GROUP_ADMITTED)
     with transaction.atomic():
-        for group in chosen:
-            if group not in live:
-                discard_group(group, states.FLAT)
-        if not live:
+        fresh = _keep_fresh(list(waiting.order_by("id")), live_versions, config.max_staleness)
+        if len(fresh) < config.groups_per_step:
             return None
-        return _hold(run, live, flat=len(chosen) - len(live), store=store)
+        chosen = fresh[: config.groups_per_step]
+        flat = _flat(chosen, run.formula)
+        for group in chosen:
+            if group.pk in flat:
+                discard_group(group, states.FLAT)
+        taught = [group for group in chosen if group.pk not in flat]
+        return _hold(run, taught, flat=len(flat), live_versions=live_versions, store=store) if taught else None
 
 
 def cut_traces(run: Run, config: RunConfig, store: Store, *, step: int) -> Batch | None:
     """The batch of traces for SFT step number step (from 0): every trace once an epoch, shuffled by the run's seed."""
-    traces = list(
-        Trajectory.objects.of(run)
-        .with_verdict()
-        .filter(rollout__group__purpose="reference", grade__verdict="solved")
-        .order_by("rollout_id")
-        .values_list("pk", flat=True)
-    )
+    traces = list(solved_traces(run).order_by("rollout_id").values_list("pk", flat=True))
     if not traces:
         return None
     chosen = _epoch_slice(traces, step * config.sft_batch, config.sft_batch, seed=config.seed)
@@ -69,24 +63,38 @@ def cut_traces(run: Run, config: RunConfig, store: Store, *, step: int) -> Batch
     return batch
 
 
-def _keep_fresh(group: Group, version: int, bound: int) -> bool:
-    oldest = min(Sample.objects.filter(group=group).buffered().values_list("oldest_version", flat=True))
-    if fresh_enough(oldest, version, bound):
-        return True
-    discard_group(group, states.STALE)
-    return False
+def solved_traces(run: Run) -> TrajectoryQuerySet:
+    """Reference traces that passed."""
+    return (
+        Trajectory.objects.of(run).with_verdict().filter(rollout__group__purpose="reference", grade__verdict="solved")
+    )
 
 
-def _is_flat(group: Group, formula: str) -> bool:
-    values = Reward.objects.filter(trajectory__sample__group=group, formula=formula).values_list("value", flat=True)
-    return len(set(values)) < 2
+def _keep_fresh(groups: Sequence[Group], live_versions: set[int], bound: int) -> list[Group]:
+    """Discard those with a sample that is too many steps old."""
+    samples = Sample.objects.filter(group__in=groups).buffered().order_by()
+    oldest = dict(samples.values_list("group_id").annotate(oldest=Min("oldest_version")))
+    stale = {group for group, version in oldest.items() if branch_lag(version, live_versions) > bound}
+    for group in groups:
+        if group.pk in stale:
+            discard_group(group, states.STALE)
+    return [group for group in groups if group.pk not in stale]
 
 
-def _hold(run: Run, groups: Sequence[Group], *, flat: int, store: Store) -> Batch:
+def _flat(groups: Sequence[Group], formula: str) -> set[int]:
+    """Those whose rewards are all equal."""
+    rewards = Reward.objects.filter(formula=formula, trajectory__sample__group__in=groups).order_by()
+    ranges = rewards.values("trajectory__sample__group").annotate(least=Min("value"), most=Max("value"))
+    return {row["trajectory__sample__group"] for row in ranges if row["least"] == row["most"]}
+
+
+def _hold(run: Run, groups: Sequence[Group], *, flat: int, live_versions: set[int], store: Store) -> Batch:
     """Take these groups out of the buffer, into a batch."""
     data = BatchData(groups=tuple(group_of_samples(group, run.formula, store) for group in groups))
-    samples = Sample.objects.filter(group__in=groups).buffered()
-    lags = [version_lag(oldest, run.policy_version) for oldest in samples.values_list("oldest_version", flat=True)]
+    rows = list(Sample.objects.filter(group__in=groups).buffered())
+    for row in rows:
+        row.staleness = branch_lag(row.oldest_version or 0, live_versions)
+    lags = [row.staleness or 0 for row in rows]
     batch = Batch.objects.create(
         run=run,
         kind="grpo",
@@ -94,13 +102,13 @@ def _hold(run: Run, groups: Sequence[Group], *, flat: int, store: Store) -> Batc
         groups=len(groups),
         flat_groups=flat,
         sequences=len(lags),
-        tokens=sum(samples.values_list("tokens", flat=True)),
+        tokens=sum(row.tokens for row in rows),
         max_staleness=max(lags),
         mean_staleness=sum(lags) / len(lags),
     )
-    for oldest in set(samples.values_list("oldest_version", flat=True)):
-        lag = version_lag(oldest, run.policy_version)
-        samples.filter(oldest_version=oldest).update(state=states.HANDED, batch=batch, staleness=lag)
+    for row in rows:
+        row.state, row.batch = states.HANDED, batch
+    Sample.objects.bulk_update(rows, ["state", "batch", "staleness"])
     Group.move_many([group.pk for group in groups], [rollout_states.GROUP_ADMITTED], rollout_states.CONSUMED)
     _put(batch, data, store)
     return batch

@@ -5,7 +5,7 @@ Each side is counted from tables of its own, so that an error shows as a differe
 
 from dataclasses import dataclass, field
 
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models import Count, Sum
 
 from apps.buffer import states
@@ -41,7 +41,14 @@ class Ledger:
 
 
 def ledger(run: Run) -> Ledger:
-    """The ledger as of now, in one consistent look."""
+    """The ledger as of now, in one consistent look: a pass may write while it is read."""
+    with transaction.atomic():
+        if len(connection.savepoint_ids) == 0:
+            connection.cursor().execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        return _ledger(run)
+
+
+def _ledger(run: Run) -> Ledger:
     attempts = dict(Attempt.objects.of(run).values_list("state").annotate(n=Count("id")))
     claimed = Rollout.objects.of(run).aggregate(n=Sum("fence"))["n"] or 0
     tokens = _recorded_tokens(run)

@@ -28,6 +28,11 @@ def version_lag(oldest_version: int, learner_version: int) -> int:
     return learner_version - oldest_version
 
 
+def branch_lag(oldest_version: int, live_versions: Iterable[int]) -> int:
+    """The lag in learner steps: numbers that a rewind left behind are no steps. Equal to version_lag without one."""
+    return sum(version > oldest_version for version in live_versions)
+
+
 def fresh_enough(oldest_version: int, learner_version: int, eta: int) -> bool:
     return version_lag(oldest_version, learner_version) <= eta
 
