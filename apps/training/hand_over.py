@@ -14,6 +14,8 @@ from apps.runs.models import Run
 from apps.training import states
 from apps.training.models import LearnerStep, live_steps
 from learner.messages import LEARNER_QUEUE, TAKE_STEP_JOB, StepRequest, StepSettings
+from wire.incarnation import Orders, orders_key
+from wire.store import Store
 
 REPLY_JOB = "training.step_ready"
 CONTROL_QUEUE = "control"
@@ -48,15 +50,38 @@ def hand_over(run: Run, batch: Batch, *, now: datetime) -> LearnerStep:
 def resend_unheld(run: Run, config: RunConfig, *, now: datetime) -> bool:
     """Send the handed step again if no learner holds it and none has answered; True if it was sent."""
     step = LearnerStep.objects.of(run).filter(state=states.HANDED).first()
-    if step is None or step.sent_at > now - UNHELD_AFTER:
-        return False
-    learners = list(Worker.objects.of_kind("learner").ready(now))
-    held = {entry for worker in learners for entry in worker.holding}
-    spoken = any(worker.heartbeat_at > step.sent_at + UNHELD_AFTER for worker in learners)
-    if f"{step.pk}:{step.fence}" in held or not spoken:
+    if step is None or not _lost(step, now):
         return False
     send(step, config, now=now)
     return True
+
+
+def _lost(step: LearnerStep, now: datetime) -> bool:
+    """A learner with nothing to do would have taken it; while all are busy with other runs it waits in the queue."""
+    learners = list(Worker.objects.of_kind("learner").ready(now))
+    if any(f"{step.pk}:{step.fence}" in worker.holding for worker in learners):
+        return False
+    if step.sent_at < now - timedelta(seconds=STEP_SECONDS):
+        return True
+    return any(not worker.holding and worker.spoke_at > step.sent_at + UNHELD_AFTER for worker in learners)
+
+
+def order_stops(store: Store) -> int:
+    """Order each learner to stop the steps whose outcome will not be looked at; the number ordered."""
+    ordered = 0
+    handed = {f"{pk}:{fence}" for pk, fence in LearnerStep.objects.handed().values_list("pk", "fence")}
+    for worker in Worker.objects.of_kind("learner").present():
+        useless = frozenset(worker.holding) - handed
+        if useless:
+            store.put(orders_key(worker.incarnation), msgspec.json.encode(Orders(cancelled=useless)))
+            ordered += len(useless)
+    return ordered
+
+
+def held_by_learner(run: Run) -> bool:
+    """True while a present learner holds a step of this run."""
+    holding = [entry for worker in Worker.objects.of_kind("learner").present() for entry in worker.holding]
+    return LearnerStep.objects.of(run).filter(pk__in=[int(entry.split(":")[0]) for entry in holding]).exists()
 
 
 def send(step: LearnerStep, config: RunConfig, *, now: datetime) -> None:
@@ -105,6 +130,7 @@ def _settings(kind: str, config: RunConfig, done: int) -> StepSettings:
         rate = config.sft_learning_rate * min(1.0, (done + 1) / max(1, config.sft_warmup_steps))
     return StepSettings(
         learning_rate=rate,
+        temperature=config.temperature if kind == "grpo" else 1.0,
         betas=(config.beta_1, config.beta_2),
         weight_decay=config.weight_decay,
         max_grad_norm=config.max_grad_norm,

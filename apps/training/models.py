@@ -1,11 +1,11 @@
 """Learner steps, and the live branch of policy versions that they make."""
 
+from datetime import datetime
 from typing import Any, Self
 
 import msgspec
 from django.db import models
 from django.db.models import Q
-from django.utils import timezone
 
 from apps.buffer.models import Batch
 from apps.lifecycle.machine import Stateful, one_of, states_constraint
@@ -17,6 +17,13 @@ from learner.messages import StepMetrics
 class LearnerStepQuerySet(models.QuerySet["LearnerStep"]):
     def of(self, run: Run) -> Self:
         return self.filter(run=run)
+
+    def handed(self) -> Self:
+        return self.filter(state=states.HANDED)
+
+    def made(self) -> Self:
+        """Applied, also where that was rewound since."""
+        return self.filter(state__in=[states.APPLIED, states.REWOUND])
 
     def live(self) -> Self:
         """Applied and on the live branch."""
@@ -40,6 +47,7 @@ class LearnerStep(Stateful):
     config_revision = models.IntegerField(default=1)
     fence = models.BigIntegerField(default=0)
     resumable = models.BooleanField(default=False)
+    """Asked for; once applied, whether it is so."""
     handed_at = models.DateTimeField()
     sent_at = models.DateTimeField()
     """Of the newest fence."""
@@ -51,6 +59,8 @@ class LearnerStep(Stateful):
     size_bytes = models.BigIntegerField(default=0)
     metrics = models.JSONField(default=dict)
     error = models.TextField(blank=True)
+    swept = models.BooleanField(default=False)
+    """What sendings that did not count have written is deleted."""
 
     objects = LearnerStepQuerySet.as_manager()
 
@@ -76,22 +86,34 @@ class LearnerStep(Stateful):
     def write_prefix(self) -> str:
         return f"checkpoints/{self.run_id}/{self.version}-{self.fence}"
 
-    def send_again(self, now: Any) -> None:
+    def left_prefixes(self) -> list[str]:
+        """Where sendings of this step that did not count may have left files."""
+        tried = (f"checkpoints/{self.run_id}/{self.version}-{fence}" for fence in range(1, self.fence + 1))
+        return [prefix for prefix in tried if prefix != self.prefix]
+
+    def send_again(self, now: datetime) -> None:
         """Under a new fence: what the old one writes is not looked at."""
         self.fence += 1
         self.sent_at = now
         self.save(update_fields=["fence", "sent_at"])
 
     def keep_result(
-        self, *, prefix: str, digest: str, size_bytes: int, metrics: dict[str, Any], finished_at: Any
+        self,
+        *,
+        prefix: str,
+        digest: str,
+        size_bytes: int,
+        resumable: bool,
+        metrics: dict[str, Any] | None,
+        finished_at: datetime,
     ) -> None:
-        self.prefix, self.digest, self.size_bytes = prefix, digest, size_bytes
-        self.metrics, self.finished_at = metrics, finished_at
-        self.save(update_fields=["prefix", "digest", "size_bytes", "metrics", "finished_at"])
+        self.prefix, self.digest, self.size_bytes, self.resumable = prefix, digest, size_bytes, resumable
+        self.metrics, self.finished_at = metrics or {}, finished_at
+        self.save(update_fields=["prefix", "digest", "size_bytes", "resumable", "metrics", "finished_at"])
 
-    def keep_error(self, error: str) -> None:
+    def keep_error(self, error: str, now: datetime) -> None:
         self.error = error
-        self.finished_at = timezone.now()
+        self.finished_at = now
         self.save(update_fields=["error", "finished_at"])
 
 
