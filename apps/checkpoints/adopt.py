@@ -1,4 +1,4 @@
-"""Applied learner steps become checkpoints; version 0 is the policy itself."""
+"""What learner steps made becomes checkpoints; version 0 is the policy itself."""
 
 from apps.checkpoints.models import Checkpoint
 from apps.runs.models import Run
@@ -10,7 +10,7 @@ def adopt_checkpoints(run: Run) -> int:
     if run.policy is None:
         return 0
     known = set(Checkpoint.objects.of(run).values_list("version", flat=True))
-    rows = [_of_step(run, step) for step in LearnerStep.objects.of(run).live() if step.version not in known]
+    rows = [_of_step(run, step) for step in LearnerStep.objects.of(run).made() if step.version not in known]
     if 0 not in known:
         policy = run.policy
         rows.append(Checkpoint(run=run, version=0, kind="base", prefix=policy.prefix, digest=policy.digest))

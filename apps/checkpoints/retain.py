@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from apps.checkpoints import states
 from apps.checkpoints.models import Checkpoint
 from apps.runs.models import Run
-from apps.training.models import live_versions
+from apps.training.models import LearnerStep, live_versions
 from wire.store import Store
 
 KEEP_LAST = 3
@@ -15,19 +15,39 @@ def retain_checkpoints(run: Run, store: Store, *, pinned: Iterable[int], best: i
     """Delete the files of what nobody needs; the number retired.
 
     pinned: versions that evaluations or rollouts in flight need. resume: where training would go on after a crash."""
-    stored = list(Checkpoint.objects.of(run).stored().exclude(version=0).order_by("-version"))
+    stored = list(Checkpoint.objects.of(run).stored().order_by("-version"))
     live = live_versions(run)
     newest = [checkpoint.version for checkpoint in stored if checkpoint.version in live][:KEEP_LAST]
-    keep = {run.policy_version, resume, *newest, *pinned} | ({best} if best is not None else set())
+    keep = {0, run.policy_version, resume, *newest, *pinned} | ({best} if best is not None else set())
+    # A step that had nothing to learn made a version with its parent's files: they go with the last that has them.
+    kept_files = {checkpoint.prefix for checkpoint in stored if checkpoint.version in keep}
+    resume_files = {checkpoint.prefix for checkpoint in stored if checkpoint.version == resume}
     retired = 0
     for checkpoint in stored:
-        if checkpoint.version not in keep and checkpoint.state != states.PUBLISHING:
-            if checkpoint.move(states.RETIRED):
-                store.delete(checkpoint.prefix)
-                retired += 1
-        elif checkpoint.resumable and checkpoint.version != resume:
+        if checkpoint.version not in keep:
+            retired += int(_retire(checkpoint, store, kept_files))
+        elif checkpoint.resumable and checkpoint.prefix not in resume_files:
             _drop_optimizer_state(checkpoint, store)
     return retired
+
+
+def sweep_leftovers(run: Run, store: Store) -> int:
+    """Delete what learners wrote of steps, or sendings of steps, that did not count; the number of places looked at."""
+    tidy = LearnerStep.objects.of(run).exclude(state="handed").filter(swept=False)
+    steps = list(tidy)
+    places = [prefix for step in steps for prefix in step.left_prefixes()]
+    for prefix in places:
+        store.delete(prefix)
+    tidy.filter(pk__in=[step.pk for step in steps]).update(swept=True)
+    return len(places)
+
+
+def _retire(checkpoint: Checkpoint, store: Store, kept_files: set[str]) -> bool:
+    if not checkpoint.move(states.RETIRED):
+        return False
+    if checkpoint.prefix not in kept_files:
+        store.delete(checkpoint.prefix)
+    return True
 
 
 def _drop_optimizer_state(checkpoint: Checkpoint, store: Store) -> None:

@@ -4,7 +4,7 @@ WRITTEN, PUBLISHING, LIVE, RETIRED, BROKEN = "written", "publishing", "live", "r
 
 EDGES = {
     WRITTEN: frozenset({PUBLISHING, RETIRED, BROKEN}),
-    PUBLISHING: frozenset({LIVE, WRITTEN, BROKEN}),
+    PUBLISHING: frozenset({LIVE, WRITTEN, RETIRED, BROKEN}),
     LIVE: frozenset({WRITTEN, RETIRED, BROKEN}),
     RETIRED: frozenset[str](),
     BROKEN: frozenset[str](),
