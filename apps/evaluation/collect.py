@@ -1,6 +1,7 @@
 """Read the tries of an evaluation from the records, as plain values for the statistics."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from django.db.models import Count, Q
 
@@ -19,12 +20,18 @@ class EvaluationTry:
 
     task: str
     family: str
-    two_rounds: bool
-    """The task needs a second round by design."""
+    round_limit: int
+    """Of the task."""
     verdict: str
+    stopped_early: bool
     rounds: int
     attempts: int
     broken: int
+
+    @property
+    def two_rounds(self) -> bool:
+        """The task needs a second round by design."""
+        return self.round_limit > 1
 
     def ended(self) -> EndedTry:
         return EndedTry(
@@ -36,13 +43,14 @@ class EvaluationTry:
         )
 
     def rounds_try(self) -> RoundsTry:
-        end = "infra" if self.verdict == "none" else self.verdict
-        return RoundsTry(
-            task=self.task,
-            family=self.family,
-            rounds=max(1, self.rounds),
-            end="solved" if end == "solved" else "infra" if end == "infra" else "unsolved",
-        )
+        end: Literal["solved", "unsolved", "stopped_early", "infra"] = "unsolved"
+        if self.verdict == "none":
+            end = "infra"
+        elif self.verdict == "solved":
+            end = "solved"
+        elif self.stopped_early:
+            end = "stopped_early"
+        return RoundsTry(task=self.task, family=self.family, rounds=max(1, self.rounds), end=end)
 
 
 def evaluation_tries(run: Run, version: int, suite: str) -> list[EvaluationTry]:
@@ -76,8 +84,9 @@ def _try(rollout: Rollout, grade: Grade | None) -> EvaluationTry:
     return EvaluationTry(
         task=f"{task.task.name}@{task.number}",
         family=task.task.family,
-        two_rounds=task.round_limit > 1,
+        round_limit=task.round_limit,
         verdict=grade.verdict if grade else "none",
+        stopped_early=grade is not None and grade.trajectory.ending_kind == "stopped_early",
         rounds=grade.trajectory.rounds if grade else 0,
         attempts=rollout.executed,  # type: ignore[attr-defined]  # annotated above
         broken=rollout.broken,  # type: ignore[attr-defined]

@@ -1,7 +1,7 @@
 """The numbers of one evaluation: three denominators, families, rounds; an interval on every rate."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from apps.evaluation.collect import EvaluationTry
@@ -56,7 +56,7 @@ def _families(tries: Sequence[EvaluationTry]) -> dict[str, dict[str, Any]]:
     # Within one family each task is a unit of its own: there is nothing above it to cluster by.
     rows = {}
     for family, part in sorted(parts.items()):
-        found = completion_of([_task_alone(one) for one in part], len(part))
+        found = completion_of([replace(one.ended(), family=one.task) for one in part], len(part))
         rows[family] = {
             "solved": found.counts.solved,
             "started": found.counts.started,
@@ -66,16 +66,11 @@ def _families(tries: Sequence[EvaluationTry]) -> dict[str, dict[str, Any]]:
     return rows
 
 
-def _task_alone(one: EvaluationTry) -> Any:
-    ended = one.ended()
-    return type(ended)(ended.task, ended.task, ended.verdict, ended.attempts, ended.broken)
-
-
 def _rounds(tries: Sequence[EvaluationTry]) -> dict[str, Any] | None:
-    graded = [one.rounds_try() for one in tries]
-    if not graded:
+    if not tries:
         return None
-    cap = max(one.rounds for one in graded)
+    graded = [one.rounds_try() for one in tries]
+    cap = max(max(one.round_limit, one.rounds) for one in tries)
     within = solved_within(graded, cap)
     median = rounds_to_success(graded, cap)
     return {

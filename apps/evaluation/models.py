@@ -74,10 +74,18 @@ class Evaluation(Stateful):
     def stream(self) -> str:
         return self.run.stream()
 
-    def begin(self, now: datetime) -> None:
-        if self.move(states.RUNNING):
-            self.started_at = now
-            self.save(update_fields=["started_at"])
+    def begin(self, now: datetime) -> bool:
+        if not self.move(states.RUNNING):
+            return False
+        self.started_at = now
+        self.save(update_fields=["started_at"])
+        return True
+
+    def revive(self, *, tries: int, why: str, planned_at: datetime) -> None:
+        """Queue it again after it was superseded."""
+        if self.move(states.PLANNED, reason=why):
+            self.tries, self.why, self.planned_at = tries, why, planned_at
+            self.save(update_fields=["tries", "why", "planned_at"])
 
     def keep_result(self, values: dict[str, Any], now: datetime) -> None:
         """The numbers, once."""

@@ -27,11 +27,12 @@ class Due:
 
 
 def plan_evaluations(run: Run, config: RunConfig, *, now: datetime) -> None:
-    """Start what is due, finish what is done; a queued one that a newer supersedes keeps its row."""
+    """Finish what is done, queue what is due, start the queued one when no other runs."""
     finish_evaluations(run, now=now)
     due = due_evaluation(run, config)
     if due is not None:
-        _plan(run, due, now)
+        _queue(run, due, now)
+    _start_next(run, now)
 
 
 def due_evaluation(run: Run, config: RunConfig) -> Due | None:
@@ -87,17 +88,35 @@ def best_version(run: Run) -> int | None:
     return found.version if found else None
 
 
-def _plan(run: Run, due: Due, now: datetime) -> None:
+def _queue(run: Run, due: Due, now: datetime) -> None:
+    """One waits at most: an older one that has not begun is superseded, and keeps its row."""
+    for older in Evaluation.objects.of(run).filter(state=states.PLANNED):
+        older.move(states.SUPERSEDED, reason=f"version {due.version} is due")
     for suite in states.SUITES:
-        tasks = list(run.task_set.versions(suite))
-        if not tasks:
+        if not run.task_set.versions(suite).exists():
             continue
+        evaluation, new = Evaluation.objects.get_or_create(
+            run=run, version=due.version, suite=suite, defaults={"tries": due.tries, "why": due.why, "planned_at": now}
+        )
+        if not new:
+            evaluation.revive(tries=due.tries, why=due.why, planned_at=now)
+
+
+def _start_next(run: Run, now: datetime) -> None:
+    """Both suites of one version are one evaluation: they run together."""
+    if Evaluation.objects.of(run).filter(state=states.RUNNING).exists():
+        return
+    for evaluation in Evaluation.objects.of(run).filter(state=states.PLANNED).order_by("version", "suite"):
         with transaction.atomic():
-            evaluation = Evaluation.objects.create(
-                run=run, version=due.version, suite=suite, tries=due.tries, why=due.why, planned_at=now
-            )
-            plan_groups(run, tasks, purpose="evaluation", size=due.tries, suite=suite, pinned_version=due.version)
-            evaluation.begin(now)
+            if evaluation.begin(now):
+                plan_groups(
+                    run,
+                    run.task_set.versions(evaluation.suite),
+                    purpose="evaluation",
+                    size=evaluation.tries,
+                    suite=evaluation.suite,
+                    pinned_version=evaluation.version,
+                )
 
 
 def _sentence(evaluation: Evaluation) -> str:

@@ -7,9 +7,10 @@ EDGES = {
     PLANNED: frozenset({RUNNING, SUPERSEDED, CANCELLED}),
     RUNNING: frozenset({FINISHED, CANCELLED}),
     FINISHED: frozenset[str](),
-    SUPERSEDED: frozenset[str](),
+    SUPERSEDED: frozenset({PLANNED}),
     CANCELLED: frozenset[str](),
 }
 STATES = frozenset(EDGES)
+"""A superseded one comes back where its version is the newest again, after a rewind."""
 OPEN = frozenset({PLANNED, RUNNING})
 SUITES = ("held-out", "unseen")
