@@ -2,10 +2,9 @@
 
 from datetime import datetime
 
-from django.db.models import Max
+from django.db.models import Max, QuerySet
 
 from apps.accounts.models import Project, User
-from apps.rollouts import states as rollout_states
 from apps.rollouts.models import Group, Rollout
 from apps.rollouts.plan import plan_groups
 from apps.runs.config import RunConfig
@@ -45,10 +44,8 @@ def plan_controls(run: Run) -> int:
 def decide(run: Run, *, now: datetime) -> int:
     """Admit or reject the tasks whose controls have ended; the number decided."""
     decided = 0
-    for task in TaskVersion.objects.in_state(states.CONTROLS).filter(groups__run=run).distinct().order_by("id"):
-        rollouts = Rollout.objects.of(run).filter(group__task_version=task)
-        if rollouts.exclude(state__in=rollout_states.DONE).exists():
-            continue
+    under_way = Rollout.objects.of(run).undone().values("group__task_version")
+    for task in _in_controls(run).exclude(pk__in=under_way):
         evidence = {script: _control(run, task, script) for script in CONTROLS}
         task.note_evidence(run=run.pk, decided_at=now.isoformat(), **evidence)
         problem = _problem(evidence)
@@ -60,9 +57,22 @@ def decide(run: Run, *, now: datetime) -> int:
     return decided
 
 
+def release(run: Run) -> int:
+    """The run is over: tasks that it did not decide wait for other controls; their number."""
+    tasks = list(_in_controls(run))
+    for task in tasks:
+        task.move(states.LINTED, reason=f"run {run.pk} ended before its controls")
+    return len(tasks)
+
+
 def undecided(run: Run) -> int:
     """Tasks of the set whose controls are still to come."""
     return TaskVersion.objects.in_state(states.LINTED, states.CONTROLS).filter(entries__task_set=run.task_set).count()
+
+
+def _in_controls(run: Run) -> QuerySet[TaskVersion]:
+    mine = Group.objects.of(run).values("task_version")
+    return TaskVersion.objects.in_state(states.CONTROLS).filter(pk__in=mine).order_by("id")
 
 
 def _control(run: Run, task: TaskVersion, script: str) -> dict[str, object]:

@@ -50,6 +50,8 @@ class Alert(models.Model):
                 run=run, kind=kind, cleared_at=None, defaults={"text": problem, "severity": severity, "raised_at": now}
             )
             announce(run.stream(), "alert.raised", problem, {"kind": kind})
+        elif problem and opened is not None and opened.text != problem:
+            cls.objects.filter(pk=opened.pk).update(text=problem, severity=severity)
         elif not problem and opened is not None:
             cls.objects.filter(pk=opened.pk).update(cleared_at=now)
             announce(run.stream(), "alert.cleared", opened.text, {"kind": kind})

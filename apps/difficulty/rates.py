@@ -5,10 +5,10 @@ Infra failures are not tries.
 
 from dataclasses import dataclass
 
-from django.db.models import Count, Q
+from django.db.models import Count, F, Q
 
-from apps.rollouts.models import Group
 from apps.runs.models import Run
+from apps.trajectories.models import Trajectory
 
 RECENT_VERSIONS = 20
 """Older tries say little of the policy as it is now."""
@@ -25,22 +25,11 @@ class TaskRate:
 
 def recent_rates(run: Run) -> dict[int, TaskRate]:
     """By task version; tasks without a recent try are absent."""
-    verdict = Q(rollouts__trajectories__counts=True)
-    recent = Q(rollouts__policy_version__gte=run.policy_version - RECENT_VERSIONS)
     rows = (
-        Group.objects.of(run)
-        .filter(purpose="train")
-        .values("task_version_id")
-        .annotate(
-            tries=Count("rollouts__trajectories", filter=verdict & recent),
-            solved=Count(
-                "rollouts__trajectories",
-                filter=verdict & recent & Q(rollouts__trajectories__grade__verdict="solved"),
-            ),
-        )
+        Trajectory.objects.of(run)
+        .with_verdict()
+        .filter(rollout__group__purpose="train", rollout__policy_version__gte=run.policy_version - RECENT_VERSIONS)
+        .values(task_version_id=F("rollout__group__task_version"))
+        .annotate(tries=Count("pk"), solved=Count("pk", filter=Q(grade__verdict="solved")))
     )
-    return {
-        row["task_version_id"]: TaskRate(row["task_version_id"], row["solved"], row["tries"])
-        for row in rows
-        if row["tries"]
-    }
+    return {row["task_version_id"]: TaskRate(row["task_version_id"], row["solved"], row["tries"]) for row in rows}

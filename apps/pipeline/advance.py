@@ -1,107 +1,102 @@
 """Carry one run as far along the flow as it will go. Safe to repeat, and to miss.
 
-Beat and nudges run the same pass. Every step is a transaction of its own; messages go out on commit.
+Beat and nudges run the same pass. Every step is a transaction of its own; messages go out on commit. A step that breaks
+is told of by an alert and does not keep the others from theirs.
 """
 
+import logging
 from collections.abc import Callable
 from datetime import datetime
 
-from apps.admission.controls import decide, plan_controls, undecided
+from django.db import InterfaceError, OperationalError
+
+from apps.admission.controls import decide, plan_controls
+from apps.alerts.models import Alert
 from apps.buffer.admit import admit_groups
 from apps.checkpoints.adopt import adopt_checkpoints
-from apps.checkpoints.publish import publish_versions
-from apps.evaluation.models import Evaluation
-from apps.evaluation.plan import cancel_evaluations, pinned_versions, plan_evaluations
+from apps.evaluation.plan import plan_evaluations
+from apps.pipeline.end import end_if_done, fail_if_hopeless, tear_down
 from apps.pipeline.learn import feed_learner, settle_training
-from apps.pipeline.look_after import retain, watch
+from apps.pipeline.look_after import expire, publish, retain, watch
 from apps.pipeline.plan import plan_rollouts
-from apps.pipeline.turn import take_turn
+from apps.pipeline.turn import take_long_turn, take_turn
 from apps.rewards.score import score_new
-from apps.rollouts.cancel import cancel_rollouts, held_anywhere
 from apps.rollouts.dispatch import dispatch_rollouts
-from apps.rollouts.expire import expire_attempts
-from apps.rollouts.models import Rollout
 from apps.runs import states
 from apps.runs.models import Run
 from apps.training.adopt import adopt_step
-from apps.training.models import LearnerStep, live_versions
+from apps.training.models import live_versions
 from apps.trajectories.record import sweep_segments
 from apps.trajectories.store import object_store
+from wire.store import Store
+
+log = logging.getLogger(__name__)
+
+Step = tuple[str, Callable[[], object]]
 
 
 def advance(run: Run, *, now: datetime) -> None:
     """One pass over one active run."""
-    if run.state == states.QUEUED:
-        run.begin(now)
-    for name, step in _steps(run, now):
-        run.refresh_from_db()
-        if run.state not in states.ACTIVE:
-            return
-        take_turn(run, name, step)
-
-
-def _steps(run: Run, now: datetime) -> list[tuple[str, Callable[[], object]]]:
     store = object_store()
-    config = run.config
-    cap = config.attempts
+    broken: list[str] = []
     if run.state == states.CANCELLING:
-        return [("cancel", lambda: _cancel(run, now))]
-    steps: list[tuple[str, Callable[[], object]]] = [
-        ("record", lambda: sweep_segments(run, store, cap=cap, now=now)),
-        ("expire", lambda: expire_attempts(run, cap=cap, now=now)),
-    ]
-    if run.kind == "admission":
-        steps += [("decide", lambda: decide(run, now=now)), ("plan", lambda: plan_controls(run))]
+        _take([("cancel", lambda: tear_down(run, store, now=now))], run, states.ACTIVE, broken)
     else:
-        steps += [
-            ("learn", lambda: adopt_step(run, store, now=now)),
-            ("adopt", lambda: adopt_checkpoints(run)),
-            ("score", lambda: score_new(run)),
-            ("admit", lambda: admit_groups(run, live_versions=live_versions(run), now=now)),
-            ("train", lambda: settle_training(run, config, now=now)),
-            ("feed", lambda: feed_learner(run, config, store, now=now)),
-            ("plan", lambda: plan_rollouts(run, config)),
-            ("evaluate", lambda: plan_evaluations(run, config, now=now)),
-            ("retain", lambda: retain(run, store)),
+        _take(_steps(run, store, now), run, states.CARRIED, broken)
+        served = _publish(run, now, broken)
+        last: list[Step] = [
+            ("dispatch", lambda: dispatch_rollouts(run, live_versions=served, now=now)),
+            ("watch", lambda: watch(run, now=now)),
+            ("end", lambda: end_if_done(run, now=now)),
         ]
-    steps += [
-        ("dispatch", lambda: _dispatch(run, now)),
-        ("watch", lambda: watch(run, now=now)),
-        ("end", lambda: _end(run, now)),
+        _take(last, run, states.CARRIED, broken)
+    Alert.settle(run, "pass", "; ".join(broken), now, severity="broken")
+
+
+def _steps(run: Run, store: Store, now: datetime) -> list[Step]:
+    config = run.config
+    first: list[Step] = [
+        ("begin", lambda: run.state == states.QUEUED and run.begin(now)),
+        ("record", lambda: sweep_segments(run, store, cap=config.attempts, now=now)),
+        ("expire", lambda: expire(run, store, cap=config.attempts, now=now)),
     ]
-    return steps
-
-
-def _dispatch(run: Run, now: datetime) -> int:
-    live = publish_versions(run, {run.policy_version} | pinned_versions(run), now=now)
-    return dispatch_rollouts(run, live_versions=live, now=now)
-
-
-def _cancel(run: Run, now: datetime) -> None:
-    cancel_rollouts(run, reason="the run was cancelled", now=now)
-    cancel_evaluations(run)
-    if held_anywhere(run) == 0 and not LearnerStep.objects.of(run).filter(state="handed").exists():
-        run.end(states.CANCELLED, now)
-    else:
-        adopt_step(run, object_store(), now=now)
-
-
-def quiesced(run: Run) -> bool:
-    """Nothing is in flight: safe to stop everything."""
-    handed = LearnerStep.objects.of(run).filter(state="handed").exists()
-    return not handed and not Rollout.objects.of(run).in_flight().exists()
-
-
-def _end(run: Run, now: datetime) -> None:
-    if run.state not in states.DISPATCHING or Rollout.objects.of(run).undone().exists() or not quiesced(run):
-        return
     if run.kind == "admission":
-        if undecided(run) == 0:
-            run.end(states.FINISHED, now)
-        return
-    if Evaluation.objects.of(run).open().exists():
-        return
-    if not run.training_ended:
-        return
-    if Evaluation.objects.of(run).filter(version=run.policy_version).finished().exists():
-        run.end(states.FINISHED, now)
+        return [*first, ("decide", lambda: decide(run, now=now)), ("plan", lambda: plan_controls(run))]
+    return [
+        *first,
+        ("learn", lambda: adopt_step(run, store, now=now)),
+        ("adopt", lambda: adopt_checkpoints(run)),
+        ("score", lambda: score_new(run)),
+        ("admit", lambda: admit_groups(run, live_versions=live_versions(run))),
+        ("fail", lambda: fail_if_hopeless(run, config, now=now)),
+        ("train", lambda: settle_training(run, config, now=now)),
+        ("feed", lambda: feed_learner(run, config, store, now=now)),
+        ("plan", lambda: plan_rollouts(run, config)),
+        ("evaluate", lambda: plan_evaluations(run, config, now=now)),
+        ("retain", lambda: retain(run, store)),
+    ]
+
+
+def _take(steps: list[Step], run: Run, within: frozenset[str], broken: list[str]) -> None:
+    for name, step in steps:
+        try:
+            take_turn(run, name, step, within=within)
+        except (OperationalError, InterfaceError):
+            raise  # the database is away, and with it all that a pass stands on
+        except Exception as error:
+            log.exception("step %r of run %d broke; the next pass tries again", name, run.pk)
+            broken.append(f"{name}: {type(error).__name__}: {error}")
+
+
+def _publish(run: Run, now: datetime, broken: list[str]) -> set[int]:
+    """The versions that the endpoint serves; none if another pass is at it, which then dispatches."""
+    if run.state not in states.CARRIED:
+        return set()
+    try:
+        return take_long_turn(run, "publish", lambda: publish(run, now=now)) or set()
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception as error:
+        log.exception("publishing for run %d broke; the next pass tries again", run.pk)
+        broken.append(f"publish: {type(error).__name__}: {error}")
+        return set()

@@ -9,6 +9,7 @@ from apps.pipeline.advance import advance
 from apps.pipeline.look_after import check_ledger
 from apps.rollouts.cancel import order_stops
 from apps.runs.models import Run
+from apps.training import hand_over as training
 from apps.trajectories.store import object_store
 
 log = logging.getLogger(__name__)
@@ -23,6 +24,7 @@ def tick() -> None:
         except Exception:
             log.exception("the pass over run %d broke; the next one tries again", run.pk)
     order_stops(object_store())
+    training.order_stops(object_store())
 
 
 @shared_task(name="pipeline.nudge")

@@ -5,7 +5,8 @@ from datetime import datetime
 from django.db.models import Min, Sum
 
 from apps.buffer import states as buffer_states
-from apps.buffer.cut import batch_open, cut_batch, cut_traces
+from apps.buffer.admit import discard_group
+from apps.buffer.cut import batch_open, cut_batch, cut_traces, solved_traces
 from apps.buffer.models import Batch, Sample
 from apps.evaluation.models import Evaluation
 from apps.rollouts import states as rollout_states
@@ -13,7 +14,7 @@ from apps.rollouts.models import Group, Rollout
 from apps.runs.config import RunConfig
 from apps.runs.models import Run
 from apps.training.hand_over import hand_over, resend_unheld
-from apps.training.models import LearnerStep, live_steps
+from apps.training.models import LearnerStep, live_steps, live_versions
 from wire.store import Store
 
 
@@ -33,7 +34,14 @@ def _next_batch(run: Run, config: RunConfig, store: Store) -> Batch | None:
         return cut_traces(run, config, store, step=sft) if traces_ready(run) else None
     if warm_evaluation_pending(run, config):
         return None
-    return cut_batch(run, config, store)
+    return cut_batch(run, config, store, live_versions=live_versions(run))
+
+
+def no_warm_start(run: Run, config: RunConfig) -> str:
+    """Why the warm start cannot begin; empty while it may."""
+    if live_steps(run, "sft") >= config.sft_steps or not traces_ready(run) or solved_traces(run).exists():
+        return ""
+    return "No reference trace passed its task's tests: there is nothing to warm up on. Run the tasks' controls again."
 
 
 def traces_ready(run: Run) -> bool:
@@ -53,12 +61,12 @@ def warm_evaluation_pending(run: Run, config: RunConfig) -> bool:
 def settle_training(run: Run, config: RunConfig, *, now: datetime) -> None:
     """Close the training when its steps or a budget are used up, and put away what no batch will use."""
     if run.training_ended:
-        _put_away(run)
+        _put_away(run, now)
         return
     reason = ended_by(run, config, now=now)
     if reason and not batch_open(run):
         run.end_training(reason)
-        _put_away(run)
+        _put_away(run, now)
 
 
 def ended_by(run: Run, config: RunConfig, *, now: datetime) -> str:
@@ -68,8 +76,7 @@ def ended_by(run: Run, config: RunConfig, *, now: datetime) -> str:
     grpo = live_steps(run, "grpo")
     if live_steps(run, "sft") >= config.sft_steps and grpo >= config.grpo_steps:
         return f"all {config.sft_steps} SFT and {config.grpo_steps} GRPO steps are done"
-    seconds = grpo_seconds(run, now)
-    if config.max_seconds is not None and seconds >= config.max_seconds:
+    if config.max_seconds is not None and grpo_seconds(run, now) >= config.max_seconds:
         return f"the budget of {config.max_seconds} s of GRPO is used after {grpo} steps"
     if config.max_sampled_tokens is not None:
         sampled = Sample.objects.of(run).aggregate(n=Sum("tokens"))["n"] or 0
@@ -90,13 +97,14 @@ def train_seconds(run: Run) -> float:
     return 0.0 if last is None or last.finished_at is None else grpo_seconds(run, last.finished_at)
 
 
-def _put_away(run: Run) -> None:
+def _put_away(run: Run, now: datetime) -> None:
     """Training has ended: planned tries are cancelled, what waits is discarded."""
     tries = Rollout.objects.of(run).filter(group__purpose="train", state=rollout_states.PLANNED)
-    Rollout.move_many(tries.values_list("pk", flat=True), [rollout_states.PLANNED], rollout_states.CANCELLED)
+    Rollout.move_many(
+        tries.values_list("pk", flat=True), [rollout_states.PLANNED], rollout_states.CANCELLED, finished_at=now
+    )
     open_groups = Group.objects.of(run).filter(
         purpose="train", state__in=[rollout_states.OPEN, rollout_states.GROUP_ADMITTED]
     )
     for group in open_groups.exclude(rollouts__state__in=rollout_states.IN_FLIGHT):
-        if group.drop(buffer_states.CUT_SHORT):
-            Sample.objects.filter(group=group).buffered().discard(buffer_states.CUT_SHORT)
+        discard_group(group, buffer_states.CUT_SHORT)

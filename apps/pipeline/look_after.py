@@ -5,21 +5,42 @@ from datetime import datetime
 from apps.alerts.models import Alert
 from apps.buffer.ledger import ledger
 from apps.checkpoints.models import Checkpoint
-from apps.checkpoints.retain import retain_checkpoints
+from apps.checkpoints.publish import publish_versions
+from apps.checkpoints.retain import retain_checkpoints, sweep_leftovers
 from apps.evaluation.plan import best_version, pinned_versions
 from apps.fleet.models import Worker
 from apps.rollouts import states as rollout_states
+from apps.rollouts.expire import hopeless_attempts, lose_attempts
 from apps.rollouts.models import Attempt, Rollout
 from apps.runs.models import Run
 from apps.training.rewind import resume_point
+from apps.trajectories.record import sweep_segments
 from wire.store import Store
 
 INFRA_WINDOW = 200
 INFRA_LIMIT = 0.2
 
 
+def expire(run: Run, store: Store, *, cap: int, now: datetime) -> int:
+    """Give up on attempts that cannot come back; the number lost."""
+    hopeless = hopeless_attempts(run, now=now)
+    if not hopeless:
+        return 0
+    # A worker writes the outcome, then says that it holds the try no more: look into the store after having heard that.
+    sweep_segments(run, store, cap=cap, now=now)
+    return lose_attempts(run, hopeless, cap=cap, now=now)
+
+
+def publish(run: Run, *, now: datetime) -> set[int]:
+    """Have served what rollouts need; the versions that are served now."""
+    published = publish_versions(run, {run.policy_version} | pinned_versions(run), now=now)
+    Alert.settle(run, "publish", published.problem, now, severity="broken")
+    return set(published.versions)
+
+
 def retain(run: Run, store: Store) -> int:
     """Retire checkpoints that nobody needs; the number retired."""
+    sweep_leftovers(run, store)
     if Checkpoint.objects.of(run).stored().count() <= 3:
         return 0
     in_flight = (
@@ -46,8 +67,7 @@ def check_ledger(run: Run, *, now: datetime) -> bool:
 
 
 def _no_worker(run: Run, now: datetime) -> str:
-    waits = Rollout.objects.of(run).undone().exists()
-    if not waits or Worker.objects.of_kind("sandbox").ready(now).exists():
+    if Worker.objects.of_kind("sandbox").ready(now).exists() or not Rollout.objects.of(run).undone().exists():
         return ""
     return "No sandbox worker has a fresh heartbeat: rollouts wait. Start one, or look at its log."
 

@@ -1,0 +1,65 @@
+"""How a run ends: finished with all it was asked for, failed for a reason, or cancelled once nobody holds anything."""
+
+from datetime import datetime
+
+from apps.admission.controls import release, undecided
+from apps.evaluation.models import Evaluation
+from apps.evaluation.plan import cancel_evaluations
+from apps.fleet.models import Worker
+from apps.pipeline.learn import no_warm_start
+from apps.rollouts.cancel import cancel_rollouts, held_anywhere
+from apps.rollouts.models import Rollout
+from apps.runs import states
+from apps.runs.config import RunConfig
+from apps.runs.models import Run
+from apps.training.adopt import give_up_step, keeps_failing
+from apps.training.hand_over import held_by_learner
+from apps.training.models import LearnerStep
+from apps.trajectories.record import sweep_segments
+from wire.store import Store
+
+
+def tear_down(run: Run, store: Store, *, now: datetime) -> None:
+    """Carry a cancel out: what is finished stays, and the run ends when nobody holds any of the rest."""
+    Worker.objects.declare_gone(now)
+    sweep_segments(run, store, cap=run.config.attempts, now=now)
+    _put_down(run, reason="the run was cancelled", now=now)
+    if held_anywhere(run) == 0 and not held_by_learner(run):
+        run.end(states.CANCELLED, now)
+
+
+def fail_if_hopeless(run: Run, config: RunConfig, *, now: datetime) -> None:
+    """A run that cannot go on says why, and stops what it has in flight."""
+    if run.kind != "training":
+        return
+    reason = keeps_failing(run) or no_warm_start(run, config)
+    if reason and run.end(states.FAILED, now, reason=reason):
+        _put_down(run, reason="the run failed", now=now)
+
+
+def end_if_done(run: Run, *, now: datetime) -> None:
+    if run.state not in states.DISPATCHING or Rollout.objects.of(run).undone().exists() or not quiesced(run):
+        return
+    if _complete(run):
+        run.end(states.FINISHED, now)
+
+
+def quiesced(run: Run) -> bool:
+    """Nothing is in flight: safe to stop everything."""
+    handed = LearnerStep.objects.of(run).handed().exists()
+    return not handed and not Rollout.objects.of(run).in_flight().exists()
+
+
+def _complete(run: Run) -> bool:
+    if run.kind == "admission":
+        return undecided(run) == 0
+    evaluations = Evaluation.objects.of(run)
+    measured = evaluations.filter(version=run.policy_version).finished().exists()
+    return bool(run.training_ended) and measured and not evaluations.open().exists()
+
+
+def _put_down(run: Run, *, reason: str, now: datetime) -> None:
+    cancel_rollouts(run, reason=reason, now=now)
+    cancel_evaluations(run)
+    give_up_step(run, reason=reason, now=now)
+    release(run)
