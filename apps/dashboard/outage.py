@@ -20,7 +20,10 @@ class DatabaseOutageMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         try:
             return self.get_response(request)
-        except (OperationalError, InterfaceError) as error:  # raised by a middleware, such as the one that reads sessions
+        except (
+            OperationalError,
+            InterfaceError,
+        ) as error:  # raised by a middleware, such as the one that reads sessions
             return _say(request, error)
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:

@@ -18,7 +18,10 @@ def answer(run: Run, found: Evaluations, *, sft: int, grpo: int) -> tuple[str, s
     if difference is None:
         strong, rest = _measured(found)
         made = _made(sft, grpo)
-        return strong, f"{rest} {made[0].upper()}{made[1:]} since then; the next evaluation will show whether they helped."
+        return (
+            strong,
+            f"{rest} {made[0].upper()}{made[1:]} since then; the next evaluation will show whether they helped.",
+        )
     return _compared(found, sft, grpo)
 
 
@@ -30,7 +33,10 @@ def _before(run: Run, found: Evaluations) -> tuple[str, str]:
     opened = next((one for one in found.every if one.state == "running"), None)
     if opened is None:
         return "No evaluation has finished yet.", ""
-    return "The start is being measured.", f"Version {opened.version} plays {words.plural(opened.tries, 'try', 'tries')} at each held-out task."
+    return (
+        "The start is being measured.",
+        f"Version {opened.version} plays {words.plural(opened.tries, 'try', 'tries')} at each held-out task.",
+    )
 
 
 def _measured(found: Evaluations) -> tuple[str, str]:
@@ -55,7 +61,8 @@ def _compared(found: Evaluations, sft: int, grpo: int) -> tuple[str, str]:
     looks = "; not corrected for repeated looks" if len(found.held_out) > 2 else ""
     rest = (
         f"{change}, paired on {interval.n} tasks: {difference.better} better, {difference.worse} worse, "
-        f"{difference.tied} tied. Version {last.version} against version {first.version}, after {_made(sft, grpo)}{looks}."
+        f"{difference.tied} tied. Version {last.version} against version {first.version}, "
+        f"after {_made(sft, grpo)}{looks}."
     )
     return strong, rest
 

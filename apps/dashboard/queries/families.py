@@ -1,4 +1,4 @@
-"""Completion by family, start and now, drawn as a forest; families that need two rounds stand apart, unseen ones too."""
+"""Completion by family, start and now, drawn as a forest; two-round and unseen families stand apart."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -39,7 +39,13 @@ def forests(found: Evaluations) -> list[Forest]:
     unseen = _parts(found.unseen)
     wanted = [
         _forest("By family, one round suffices", "held-out", held, two_rounds=False, total="one_round"),
-        _forest("By family, two rounds needed", "held-out: what to do is only seen in what the first command prints", held, two_rounds=True, total="two_rounds"),
+        _forest(
+            "By family, two rounds needed",
+            "held-out: what to do is only seen in what the first command prints",
+            held,
+            two_rounds=True,
+            total="two_rounds",
+        ),
         _forest("Unseen families", "never trained on, always shown apart", unseen, two_rounds=None, total="completion"),
     ]
     return [forest for forest in wanted if forest is not None]
@@ -59,7 +65,9 @@ def _forest(
     if last is None:
         return None
     families = last.result.get("by_family", {})
-    chosen = {name: row for name, row in families.items() if two_rounds is None or bool(row.get("two_rounds")) == two_rounds}
+    chosen = {
+        name: row for name, row in families.items() if two_rounds is None or bool(row.get("two_rounds")) == two_rounds
+    }
     if not chosen:
         return None
     before = first.result.get("by_family", {}) if first else {}

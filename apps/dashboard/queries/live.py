@@ -58,7 +58,10 @@ def _delta(run: Run, since: int, seq: int, now: datetime) -> Message:
             "rest": rest,
         },
         "waits": _waits(run, now),
-        "tiles": {"head": _tile(asdict(shown.head)), **{name: _tile(asdict(tile)) for name, tile in shown.rest.items()}},
+        "tiles": {
+            "head": _tile(asdict(shown.head)),
+            **{name: _tile(asdict(tile)) for name, tile in shown.rest.items()},
+        },
         "mark": asdict(shown.mark) if shown.mark else None,
         "smalls": {one.column: small_words(one.now, one.rate) for one in smalls(config, steps)},
         "series": series_since(run, found, _moment(run, since), config.sft_steps),

@@ -50,11 +50,9 @@ def options(user: User | AnonymousUser) -> Options:
         name: Count("entries", filter=Q(entries__split=split))
         for name, split in (("train", "train"), ("held_out", "held-out"), ("unseen", "unseen"))
     }
-    unproven = Count("entries", filter=~Q(entries__task_version__state__in=USABLE))
-    rows = TaskSet.objects.visible_to(user).select_related("project").annotate(**of_split, unproven=unproven)
-    sets = [
-        SetOption(row, row.train, row.held_out, row.unseen, row.unproven) for row in rows.order_by("-created_at", "-id")
-    ]
+    counts = of_split | {"unproven": Count("entries", filter=~Q(entries__task_version__state__in=USABLE))}
+    rows = TaskSet.objects.visible_to(user).select_related("project").annotate(**counts).order_by("-created_at", "-id")
+    sets = [SetOption(row, **{name: getattr(row, name) for name in counts}) for row in rows]
     policies = Policy.objects.visible_to(user).select_related("project").order_by("-created_at", "-id")
     return Options(sets, list(policies))
 

@@ -19,8 +19,9 @@ class PolicyRow:
 
 
 def policies(user: User | AnonymousUser) -> list[PolicyRow]:
-    rows = Policy.objects.visible_to(user).annotate(run_count=Count("runs")).order_by("-created_at", "-id")
-    return [PolicyRow(row, badge(POLICIES, row.state), row.run_count, _origin(row)) for row in rows]
+    rows = Policy.objects.visible_to(user).order_by("-created_at", "-id")
+    runs = dict(rows.values_list("pk").annotate(n=Count("runs")))
+    return [PolicyRow(row, badge(POLICIES, row.state), runs.get(row.pk, 0), _origin(row)) for row in rows]
 
 
 def _origin(policy: Policy) -> str:

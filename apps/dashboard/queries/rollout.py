@@ -119,7 +119,8 @@ def _chosen(rows: list[Attempt], number: int | None) -> Attempt | None:
         return next((row for row in rows if row.number == number), None)
     counting = [row for row in rows if (found := _trajectory(row)) is not None and found.counts]
     recorded = [row for row in rows if _trajectory(row) is not None]
-    return (counting or recorded or rows or [None])[-1]
+    best = counting or recorded or rows
+    return best[-1] if best else None
 
 
 def _trajectory(attempt: Attempt | None) -> Trajectory | None:
@@ -156,9 +157,17 @@ def _lanes(outcome: Outcome | None) -> tuple[list[Lane], float]:
         return [], 0.0
     total = outcome.finished_at - outcome.started_at
     start = outcome.started_at
-    policy = [(r.started_at - start, r.model_seconds, "lane-policy", _title(r.index, "policy", r.model_seconds)) for r in outcome.rounds]
+    policy = [
+        (r.started_at - start, r.model_seconds, "lane-policy", _title(r.index, "policy", r.model_seconds))
+        for r in outcome.rounds
+    ]
     box = [
-        (r.started_at - start + r.model_seconds, r.box_seconds, "lane-sandbox", _title(r.index, "sandbox", r.box_seconds))
+        (
+            r.started_at - start + r.model_seconds,
+            r.box_seconds,
+            "lane-sandbox",
+            _title(r.index, "sandbox", r.box_seconds),
+        )
         for r in outcome.rounds
     ]
     graded = outcome.phases.grade

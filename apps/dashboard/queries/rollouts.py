@@ -77,7 +77,7 @@ def rollout_list(user: User | AnonymousUser, run_id: int, wanted: Wanted) -> Rol
         rows=[_row(one) for one in shown],
         total=every.count(),
         families=sorted(set(run.task_set.entries.values_list("family", flat=True))),
-        next_before=shown[-1]["pk"] if len(page) > PAGE else None,
+        next_before=_as_int(shown[-1]["pk"]) if len(page) > PAGE else None,
     )
 
 
@@ -111,26 +111,30 @@ def _detailed(rows: QuerySet[Rollout], run: Run) -> QuerySet[Rollout, dict[str, 
     """With the attempt that counts and its reward under the run's formula."""
     counted = FilteredRelation("trajectories", condition=Q(trajectories__counts=True))
     scored = FilteredRelation("counted__rewards", condition=Q(counted__rewards__formula=run.formula))
-    return rows.annotate(counted=counted).annotate(scored=scored).values(
-        "pk",
-        "state",
-        "attempt",
-        "policy_version",
-        "finished_at",
-        task=F("group__task_version__task__name"),
-        family=F("group__task_version__task__family"),
-        purpose=F("group__purpose"),
-        suite=F("group__suite"),
-        script=F("group__script"),
-        verdict=F("counted__grade__verdict"),
-        ending=F("counted__ending_kind"),
-        ending_detail=F("counted__ending_detail"),
-        rounds=F("counted__rounds"),
-        oldest=F("counted__oldest_version"),
-        newest=F("counted__newest_version"),
-        sampled=F("counted__sampled_tokens"),
-        agent=F("counted__agent_seconds"),
-        reward=F("scored__value"),
+    return (
+        rows.annotate(counted=counted)
+        .annotate(scored=scored)
+        .values(
+            "pk",
+            "state",
+            "attempt",
+            "policy_version",
+            "finished_at",
+            task=F("group__task_version__task__name"),
+            family=F("group__task_version__task__family"),
+            purpose=F("group__purpose"),
+            suite=F("group__suite"),
+            script=F("group__script"),
+            verdict=F("counted__grade__verdict"),
+            ending=F("counted__ending_kind"),
+            ending_detail=F("counted__ending_detail"),
+            rounds=F("counted__rounds"),
+            oldest=F("counted__oldest_version"),
+            newest=F("counted__newest_version"),
+            sampled=F("counted__sampled_tokens"),
+            agent=F("counted__agent_seconds"),
+            reward=F("scored__value"),
+        )
     )
 
 

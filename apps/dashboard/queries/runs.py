@@ -107,7 +107,9 @@ def run_list(user: User | AnonymousUser, wanted: Wanted) -> RunList:
         rows=_rows(shown),
         total=sum(by_state.values()),
         matching=matching,
-        views=[(value, name, _many(by_state, states), value == wanted.state) for value, (name, states) in VIEWS.items()],
+        views=[
+            (value, name, _many(by_state, states), value == wanted.state) for value, (name, states) in VIEWS.items()
+        ],
         next_before=shown[-1].pk if len(page) > PAGE else None,
     )
 
@@ -136,7 +138,14 @@ def _rows(runs: list[Run]) -> list[RunRow]:
     tries = {row["run"]: row for row in _try_counts(keys)}
     spent = {row["run"]: row for row in _spent(keys)}
     return [
-        _row(run, configs.get(run.pk), held_out.get(run.pk, []), steps.get(run.pk, 0), tries.get(run.pk), spent.get(run.pk))
+        _row(
+            run,
+            configs.get(run.pk),
+            held_out.get(run.pk, []),
+            steps.get(run.pk, 0),
+            tries.get(run.pk),
+            spent.get(run.pk),
+        )
         for run in runs
     ]
 
@@ -148,7 +157,11 @@ def _configs(keys: list[int]) -> dict[int, RunConfig]:
 
 def _try_counts(keys: list[int]) -> QuerySet[Rollout, dict[str, Any]]:
     ended = Count("pk", filter=Q(state__in=DONE))
-    return Rollout.objects.filter(run__in=keys, run__kind="evaluation").values("run").annotate(planned=Count("pk"), ended=ended)
+    return (
+        Rollout.objects.filter(run__in=keys, run__kind="evaluation")
+        .values("run")
+        .annotate(planned=Count("pk"), ended=ended)
+    )
 
 
 def _spent(keys: list[int]) -> QuerySet[Trajectory, dict[str, Any]]:

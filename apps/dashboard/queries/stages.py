@@ -62,7 +62,11 @@ def _learning(run: Run, config: RunConfig, now: datetime) -> list[tuple[str, str
     newest = Checkpoint.objects.of(run).order_by("-version").first()
     published = "none yet" if newest is None else f"version {newest.version}, {newest.state}"
     return [
-        ("buffer", f"{ready} of {words.plural(config.groups_per_step, 'group')}", min(1.0, ready / config.groups_per_step)),
+        (
+            "buffer",
+            f"{ready} of {words.plural(config.groups_per_step, 'group')}",
+            min(1.0, ready / config.groups_per_step),
+        ),
         ("learner", working, 1.0 if step else 0.0),
         ("publish", published, 1.0 if newest is not None and newest.state == "live" else 0.0),
     ]
@@ -75,8 +79,10 @@ def _evaluation(run: Run) -> tuple[str, str, float]:
     wanted = Q()
     for one in opened:
         wanted |= Q(group__pinned_version=one.version, group__suite=one.suite)
-    counted = Rollout.objects.of(run).filter(wanted, group__purpose="evaluation").aggregate(
-        n=Count("pk"), done=Count("pk", filter=Q(state__in=DONE))
+    counted = (
+        Rollout.objects.of(run)
+        .filter(wanted, group__purpose="evaluation")
+        .aggregate(n=Count("pk"), done=Count("pk", filter=Q(state__in=DONE)))
     )
     share = counted["done"] / counted["n"] if counted["n"] else 0.0
     return "evaluation", f"{counted['done']} of {counted['n']} tries", share

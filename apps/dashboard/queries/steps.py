@@ -90,14 +90,18 @@ def live_step_rows(run: Run, since: datetime | None = None) -> list[LearnerStep]
 
 def train_table(run: Run, since: datetime | None = None) -> Table:
     """Tries to learn from that reached a verdict, by the newest version that wrote them."""
-    tries = Trajectory.objects.of(run).filter(counts=True, rollout__group__purpose="train", newest_version__isnull=False)
+    tries = Trajectory.objects.of(run).filter(
+        counts=True, rollout__group__purpose="train", newest_version__isnull=False
+    )
     rewards = Reward.objects.filter(run=run, formula=run.formula, trajectory__rollout__group__purpose="train")
     if since is not None:
         touched = set(tries.filter(recorded_at__gte=since).values_list("newest_version", flat=True))
         tries = tries.filter(newest_version__in=touched)
         rewards = rewards.filter(trajectory__newest_version__in=touched)
     mean = dict(rewards.values_list("trajectory__newest_version").annotate(mean=Avg("value")))
-    counted = tries.values_list("newest_version").annotate(n=Count("pk"), solved=Count("pk", filter=Q(grade__verdict="solved")))
+    counted = tries.values_list("newest_version").annotate(
+        n=Count("pk"), solved=Count("pk", filter=Q(grade__verdict="solved"))
+    )
     rows = ([v, solved, n, solved / n, mean.get(v)] for v, n, solved in counted.order_by("newest_version"))
     return table(TRAIN_COLUMNS, rows)
 

@@ -32,7 +32,8 @@ class SetRow:
     unseen: int
     families: int
     proven: int
-    runs: int
+    played: int
+    """Runs on it."""
 
 
 @dataclass(frozen=True)
@@ -69,19 +70,17 @@ class TaskList:
 
 
 def task_sets(user: User | AnonymousUser) -> list[SetRow]:
-    rows = TaskSet.objects.visible_to(user).annotate(
-        tasks=Count("entries", distinct=True),
-        train=Count("entries", filter=Q(entries__split="train"), distinct=True),
-        held_out=Count("entries", filter=Q(entries__split="held-out"), distinct=True),
-        unseen=Count("entries", filter=Q(entries__split="unseen"), distinct=True),
-        families=Count("entries__family", distinct=True),
-        proven=Count("entries", filter=Q(entries__task_version__state__in=USABLE), distinct=True),
-        run_count=Count("runs", distinct=True),
-    )
-    return [
-        SetRow(row, row.tasks, row.train, row.held_out, row.unseen, row.families, row.proven, row.run_count)
-        for row in rows.order_by("-created_at", "-id")
-    ]
+    counts = {
+        "tasks": Count("entries", distinct=True),
+        "train": Count("entries", filter=Q(entries__split="train"), distinct=True),
+        "held_out": Count("entries", filter=Q(entries__split="held-out"), distinct=True),
+        "unseen": Count("entries", filter=Q(entries__split="unseen"), distinct=True),
+        "families": Count("entries__family", distinct=True),
+        "proven": Count("entries", filter=Q(entries__task_version__state__in=USABLE), distinct=True),
+        "played": Count("runs", distinct=True),
+    }
+    rows = TaskSet.objects.visible_to(user).annotate(**counts).order_by("-created_at", "-id")
+    return [SetRow(row, **{name: getattr(row, name) for name in counts}) for row in rows]
 
 
 def task_list(user: User | AnonymousUser, wanted: Wanted) -> TaskList:
@@ -178,8 +177,8 @@ def _proof(key: str, value: Any) -> ProofLine:
     rest = ", ".join(
         f"{name} {part}" for name, part in value.items() if name not in ("verdict", "passed") and part not in (None, "")
     )
-    tone, icon = {True: ("ok", "check"), False: ("fail", "x")}.get(passed, ("idle", "info"))
-    return ProofLine(what, verdict or ("yes" if passed else "no" if passed is False else ""), rest, tone, icon)
+    tone, icon = ("idle", "info") if passed is None else ("ok", "check") if passed else ("fail", "x")
+    return ProofLine(what, verdict, rest, tone, icon)
 
 
 @dataclass(frozen=True)
@@ -223,7 +222,9 @@ def task_page(user: User | AnonymousUser, task_id: int, number: int | None, stor
         raise TaskVersion.DoesNotExist(f"task {task_id} has no version {number}")
     version = chosen[0]
     files, missing = _files(version, store)
-    graded = Trajectory.objects.filter(rollout__group__task_version=version, rollout__group__purpose="train", counts=True)
+    graded = Trajectory.objects.filter(
+        rollout__group__task_version=version, rollout__group__purpose="train", counts=True
+    )
     numbers = graded.aggregate(tries=Count("pk"), solved=Count("pk", filter=Q(grade__verdict="solved")))
     return TaskPage(
         task=task,

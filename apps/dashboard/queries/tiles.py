@@ -1,6 +1,6 @@
 """The key numbers of a run: each with unit, interval, denominator and what it is compared with, already in words."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 
@@ -111,22 +111,24 @@ def _head(found: Evaluations) -> Tile:
     title = "Share of tries started that solved the task, each task counting once; unseen instances of trained families"
     if last is None:
         return Tile("Held-out completion", words.NOT_DEFINED, notes=("no evaluation has finished yet",), title=title)
-    shared = f"{last.solved} of {last.started} tries, {last.tasks} tasks × {last.tries}"
-    tile = {
-        "label": f"Held-out completion, version {last.version}",
-        "value": words.percent(last.estimate),
-        "unit": "%",
-        "ci": words.interval(last.low, last.high),
-        "title": title,
-    }
+    shared = (
+        f"{last.solved} of {last.started} tries, {last.tasks} tasks, {words.plural(last.tries, 'try', 'tries')} each"
+    )
+    tile = Tile(
+        label=f"Held-out completion, version {last.version}",
+        value=words.percent(last.estimate),
+        unit="%",
+        ci=words.interval(last.low, last.high),
+        notes=(shared,),
+        title=title,
+    )
     if difference is None:
-        return Tile(**tile, notes=(shared, "the start; a second evaluation will show the change"))
+        return replace(tile, notes=(shared, "the start; a second evaluation will show the change"))
     interval = difference.interval
     against = found.first.version if found.first else 0
     tasks = interval.n
-    return Tile(
-        **tile,
-        notes=(shared,),
+    return replace(
+        tile,
         change=f"{words.points(interval.estimate)} points",
         change_class=f"delta-{direction(interval)}",
         change_note=f"{points_interval(interval)} against version {against}, paired on {tasks} tasks",
@@ -216,7 +218,9 @@ def _staleness(run: Run, config: RunConfig) -> Tile:
         if seen >= 0.95 * total:
             p95 = versions
             break
-    means = list(run.batches.filter(kind="grpo", state="applied").order_by("pk").values_list("mean_staleness", flat=True))
+    means = list(
+        run.batches.filter(kind="grpo", state="applied").order_by("pk").values_list("mean_staleness", flat=True)
+    )
     return Tile(
         label="Staleness, p95",
         value=str(p95),
@@ -234,15 +238,20 @@ def _sandboxes(run: Run, now: datetime) -> Tile:
     end = min(now, run.finished_at) if run.finished_at else now
     recent = every.filter(finished_at__gt=end - STARTS_WINDOW).aggregate(boxes=Sum("boxes_started"))["boxes"] or 0
     sums = every.aggregate(boxes=Sum("boxes_started"), failures=Sum("box_failures"))
-    attempts = Attempt.objects.of(run).exclude(state="active").exclude(state="cancelled").aggregate(
-        n=Count("pk"), infra=Count("pk", filter=Q(ending_kind="infra") | Q(state="lost"))
+    attempts = (
+        Attempt.objects.of(run)
+        .exclude(state="active")
+        .exclude(state="cancelled")
+        .aggregate(n=Count("pk"), infra=Count("pk", filter=Q(ending_kind="infra") | Q(state="lost")))
     )
     boxes, failures = sums["boxes"] or 0, sums["failures"] or 0
     passed = STARTS_WINDOW.total_seconds()
     if run.started_at is not None:
         passed = max(1.0, min(passed, (end - run.started_at).total_seconds()))
     infra = wilson(attempts["infra"], attempts["n"])
-    rate = f"infra {words.percent(infra.estimate)} % {words.interval(infra.low, infra.high)} of {attempts['n']:,} attempts"
+    rate = (
+        f"infra {words.percent(infra.estimate)} % {words.interval(infra.low, infra.high)} of {attempts['n']:,} attempts"
+    )
     workers = Worker.objects.ready(now).of_kind("sandbox").count()
     return Tile(
         label="Sandbox starts",
@@ -262,8 +271,12 @@ def _tokens(run: Run, config: RunConfig, steps: Table) -> Tile:
     speed = steps["columns"].index("tokens_per_second")
     speeds = [row[speed] for row in steps["rows"]]
     known = [value for value in speeds if value is not None][-WINDOW_VERSIONS:]
-    budget = f"of {words.short_count(config.max_sampled_tokens)} allowed" if config.max_sampled_tokens else "no token budget"
-    learner = f"learner {words.short_count(sum(known) / len(known))} tokens/s" if known else "learner has not stepped yet"
+    budget = (
+        f"of {words.short_count(config.max_sampled_tokens)} allowed" if config.max_sampled_tokens else "no token budget"
+    )
+    learner = (
+        f"learner {words.short_count(sum(known) / len(known))} tokens/s" if known else "learner has not stepped yet"
+    )
     return Tile(
         label="Tokens sampled",
         value=words.short_count(sums["sampled"] or 0),

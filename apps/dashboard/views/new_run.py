@@ -26,7 +26,9 @@ def new_run(request: HttpRequest) -> HttpResponse:
         return _form(request, from_preset(preset_named(request.GET.get("preset"))), offered, request.GET)
     typed = parse(request.POST)
     found = _launch(request, typed, offered)
-    return redirect("dashboard:run", found.pk) if isinstance(found, Run) else _form(request, found, offered, request.POST)
+    return (
+        redirect("dashboard:run", found.pk) if isinstance(found, Run) else _form(request, found, offered, request.POST)
+    )
 
 
 @login_required
@@ -39,7 +41,10 @@ def new_run_estimate(request: HttpRequest) -> HttpResponse:
 def _launch(request: HttpRequest, typed: Typed, offered: Options) -> Run | Typed:
     """The run, or what was typed with its errors."""
     errors = list(typed.errors)
-    task_set, policy = offered.set_of(request.POST.get("task_set", "")), offered.policy_of(request.POST.get("policy", ""))
+    task_set, policy = (
+        offered.set_of(request.POST.get("task_set", "")),
+        offered.policy_of(request.POST.get("policy", "")),
+    )
     if task_set is None:
         errors.append(FieldError("task_set", request.POST.get("task_set", ""), "Choose one of the task sets."))
     elif not task_set.project.allows(request.user, "operator"):
@@ -49,7 +54,7 @@ def _launch(request: HttpRequest, typed: Typed, offered: Options) -> Run | Typed
     try:
         return launch_run(
             task_set.project,
-            request.user,
+            request.user if request.user.is_authenticated else None,
             request.POST.get("name", ""),
             task_set,
             policy,

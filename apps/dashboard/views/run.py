@@ -34,7 +34,14 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         page = run_page(request.user, pk, now)
     except Run.DoesNotExist:
         raise Http404 from None
-    context = {"section": "runs", "page": page, "run": page.run, "now": now, "tab": "overview", "data": _data(page, now.timestamp())}
+    context = {
+        "section": "runs",
+        "page": page,
+        "run": page.run,
+        "now": now,
+        "tab": "overview",
+        "data": _data(page, now.timestamp()),
+    }
     part = {"live-parts": "dashboard/parts/run_parts.html"}.get(request.headers.get("HX-Target", ""))
     return render(request, part or "dashboard/run.html", context)
 
@@ -98,7 +105,14 @@ def run_config(request: HttpRequest, pk: int) -> HttpResponse:
     found = _visible(request, pk)
     revisions = list(found.revisions.order_by("-number"))
     values = texts(found.config)
-    context = {"section": "runs", "run": found, "tab": "config", "groups": GROUPS, "values": values, "revisions": revisions}
+    context = {
+        "section": "runs",
+        "run": found,
+        "tab": "config",
+        "groups": GROUPS,
+        "values": values,
+        "revisions": revisions,
+    }
     return render(request, "dashboard/config.html", context)
 
 

@@ -14,7 +14,9 @@ from apps.trajectories.store import object_store
 @require_GET
 def tasks_page(request: HttpRequest) -> HttpResponse:
     given = request.GET
-    wanted = tasks.Wanted(given.get("q", "").strip(), given.get("state", ""), given.get("family", ""), given.get("after", ""))
+    wanted = tasks.Wanted(
+        given.get("q", "").strip(), given.get("state", ""), given.get("family", ""), given.get("after", "")
+    )
     found = tasks.task_list(request.user, wanted)
     context = {"section": "tasks", "found": found, "wanted": wanted}
     if request.headers.get("HX-Target") == "task-rows":

@@ -10,13 +10,12 @@ from django.db.models import Sum
 from django.utils import timezone
 
 from apps.accounts.models import Project, User
-from apps.alerts.models import Alert
 from apps.buffer.models import Batch, Sample
 from apps.checkpoints.models import Checkpoint
 from apps.evaluation.collect import evaluation_tries
 from apps.evaluation.measure import measure
 from apps.evaluation.models import Evaluation
-from apps.fleet.models import Endpoint, Worker
+from apps.fleet.models import Endpoint
 from apps.lifecycle.announce import announce
 from apps.rewards.models import Reward
 from apps.rollouts.models import Attempt, Group, Rollout
@@ -28,6 +27,7 @@ from apps.trajectories.models import Grade, Segment, Trajectory
 from apps.trajectories.store import object_store
 from learner.messages import StepMetrics
 from sandbox_worker.messages import Outcome
+from tests.apps.dashboard.alive import alive
 from tests.apps.dashboard.outcomes import make_outcome
 from tests.apps.dashboard.people import TWO_ROUNDS, make_endpoint, make_policy, make_task_set
 from wire.store import Store
@@ -51,7 +51,9 @@ class Builder:
         warm = self.config.sft_steps
         after = 0.04 if version < 1 else 0.04 + 0.32 * min(1.0, version / max(1, warm))
         grown = after + 0.42 * (1 - math.exp(-max(0, version - warm) / 22))
-        return grown * (0.62 if task.task.family in TWO_ROUNDS else 1.0) * (0.8 if "rename" in task.task.family else 1.0)
+        return (
+            grown * (0.62 if task.task.family in TWO_ROUNDS else 1.0) * (0.8 if "rename" in task.task.family else 1.0)
+        )
 
     def play(self, group: Group, version: int | None, at: datetime, *, forced: bool | None = None) -> list[Trajectory]:
         """Every try of a group; one in sixty breaks first and is tried again."""
@@ -60,7 +62,13 @@ class Builder:
         for index in range(group.size):
             solved = forced if forced is not None else self.rng.random() < self.chance(task, version or 0)
             rollout = Rollout.objects.create(
-                run=self.run, group=group, index=index, state="recorded", policy_version=version, planned_at=at, claimed_at=at
+                run=self.run,
+                group=group,
+                index=index,
+                state="recorded",
+                policy_version=version,
+                planned_at=at,
+                claimed_at=at,
             )
             attempts: list[bool | None] = [None, solved] if self.rng.random() < 1 / 60 else [solved]
             for number, result in enumerate(attempts, start=1):
@@ -134,7 +142,9 @@ class Builder:
         )
         grade = outcome.grade
         checks = msgspec.to_builtins(grade.checks)
-        Grade.objects.create(trajectory=trajectory, verdict=grade.verdict, score=grade.score, checks=checks, error=grade.error)
+        Grade.objects.create(
+            trajectory=trajectory, verdict=grade.verdict, score=grade.score, checks=checks, error=grade.error
+        )
         self.lines.append(line)
         self.offset += len(line)
         return trajectory
@@ -150,17 +160,32 @@ class Builder:
     def evaluate(self, version: int, why: str, tries: int, at: datetime) -> None:
         for suite in ("held-out", "unseen"):
             evaluation = Evaluation.objects.create(
-                run=self.run, version=version, suite=suite, tries=tries, why=why, state="running", planned_at=at, started_at=at
+                run=self.run,
+                version=version,
+                suite=suite,
+                tries=tries,
+                why=why,
+                state="running",
+                planned_at=at,
+                started_at=at,
             )
             for task in self.run.task_set.versions(suite):
                 group = Group.objects.create(
-                    run=self.run, task_version=task, purpose="evaluation", suite=suite, pinned_version=version, size=tries, state="complete"
+                    run=self.run,
+                    task_version=task,
+                    purpose="evaluation",
+                    suite=suite,
+                    pinned_version=version,
+                    size=tries,
+                    state="complete",
                 )
                 self.play(group, version, at)
             played = evaluation_tries(self.run, version, suite)
             measured = measure(played, planned=len(played))
             evaluation.keep_result(measured, at + timedelta(seconds=20))
-            evaluation.move("finished", reason=f"{suite} at version {version}: {100 * (evaluation.estimate or 0):.1f} %")
+            evaluation.move(
+                "finished", reason=f"{suite} at version {version}: {100 * (evaluation.estimate or 0):.1f} %"
+            )
 
     def warm_step(self, number: int, at: datetime) -> None:
         tokens = 420
@@ -178,7 +203,9 @@ class Builder:
         )
         played = max(self.config.sft_steps, base - self.rng.choice([0, 0, 1]))
         for task in self.rng.sample(tasks, groups):
-            group = Group.objects.create(run=self.run, task_version=task, purpose="train", size=self.config.group_size, state="consumed")
+            group = Group.objects.create(
+                run=self.run, task_version=task, purpose="train", size=self.config.group_size, state="consumed"
+            )
             self.admit(group, batch, played, base, at)
         used = Sample.objects.filter(batch=batch)
         sums = used.aggregate(tokens=Sum("tokens"), staleness=Sum("staleness"))
@@ -220,7 +247,9 @@ class Builder:
             trained_tokens=tokens,
             sequences=batch.sequences,
             groups=batch.groups,
-            flat_groups=min(batch.groups, max(0, round(batch.groups * (0.45 * math.exp(-number / 30) + 0.1)))) if grpo else 0,
+            flat_groups=min(batch.groups, max(0, round(batch.groups * (0.45 * math.exp(-number / 30) + 0.1))))
+            if grpo
+            else 0,
             single_groups=0,
             seconds=3.1 + 0.3 * abs(jitter),
             load_seconds=0.1,
@@ -261,7 +290,14 @@ class Builder:
             announce(self.run.stream(), "checkpoint.live", f"version {number}, {kind} step {number}")
 
 
-def make_run(user: User, *, name: str = "warm-grpo-7", state: str = "running", config: RunConfig | None = None, task_set: TaskSet | None = None) -> Run:
+def make_run(
+    user: User,
+    *,
+    name: str = "warm-grpo-7",
+    state: str = "running",
+    config: RunConfig | None = None,
+    task_set: TaskSet | None = None,
+) -> Run:
     """A run with nothing in it."""
     project = Project.default()
     store = object_store()
@@ -277,7 +313,11 @@ def make_run(user: User, *, name: str = "warm-grpo-7", state: str = "running", c
         created_by=user,
         started_at=None if state in ("draft", "queued") else timezone.now() - timedelta(minutes=34),
     )
-    run.revise(config or RunConfig(sft_steps=14, grpo_steps=60, group_size=8, groups_per_step=4), by=user.username, reason="launched")
+    run.revise(
+        config or RunConfig(sft_steps=14, grpo_steps=60, group_size=8, groups_per_step=4),
+        by=user.username,
+        reason="launched",
+    )
     return run
 
 
@@ -287,9 +327,21 @@ def small_run(user: User) -> Run:
     return training_run(user, task_set=task_set, sft=2, grpo=3, every=3, group_size=4, groups=2)
 
 
-def training_run(user: User, *, task_set: TaskSet | None = None, sft: int = 14, grpo: int = 45, every: int = 15, group_size: int = 8, groups: int = 4, seed: int = 7) -> Run:
+def training_run(
+    user: User,
+    *,
+    task_set: TaskSet | None = None,
+    sft: int = 14,
+    grpo: int = 45,
+    every: int = 15,
+    group_size: int = 8,
+    groups: int = 4,
+    seed: int = 7,
+) -> Run:
     """Warm start, then GRPO, with evaluations at the start, after the warm start, in between, and one under way."""
-    config = RunConfig(sft_steps=sft, grpo_steps=60, group_size=group_size, groups_per_step=groups, evaluation_every=every)
+    config = RunConfig(
+        sft_steps=sft, grpo_steps=60, group_size=group_size, groups_per_step=groups, evaluation_every=every
+    )
     run = make_run(user, config=config, task_set=task_set)
     began = timezone.now() - timedelta(minutes=32)
     total = sft + grpo
@@ -312,28 +364,3 @@ def training_run(user: User, *, task_set: TaskSet | None = None, sft: int = 14, 
     alive(run, timezone.now())
     run.refresh_from_db()
     return run
-
-
-def alive(run: Run, now: datetime) -> None:
-    """Workers that beat, tries in flight, and one alert."""
-    counters = {"boxes_started": 9120, "box_failures": 12}
-    beat = {"started_at": now - timedelta(hours=1), "heartbeat_at": now, "host": "node-a"}
-    Worker.objects.create(incarnation="4f1d7a20c0ffee", kind="sandbox", pid=311, capacity=16, busy=9, counters=counters, isolation="bubblewrap, user namespace, seccomp", **beat)
-    Worker.objects.create(incarnation="77aa01c0ffee00", kind="learner", slot="1", pid=320, capacity=1, busy=1, **beat)
-    task = run.task_set.versions("train").first()
-    if task is not None:
-        group = Group.objects.create(run=run, task_version=task, purpose="train", size=8)
-        for index in range(8):
-            flying = index < 5
-            rollout = Rollout.objects.create(
-                run=run,
-                group=group,
-                index=index,
-                state="active" if flying else "planned",
-                attempt=int(flying),
-                fence=int(flying),
-                policy_version=run.policy_version if flying else None,
-            )
-            if flying:
-                Attempt.objects.create(run=run, rollout=rollout, number=1, fence=1, claimed_at=now, policy_version=run.policy_version)
-    Alert.settle(run, "slow grading", "Grading takes 2.1 s at the median, 0.4 s an hour ago.", now)

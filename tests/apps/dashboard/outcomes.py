@@ -14,7 +14,14 @@ from sandbox_worker.messages import (
 
 
 def make_round(
-    rng: Random, index: int, started_at: float, *, action: str | None, output: str, exit_code: int | None, version: int | None
+    rng: Random,
+    index: int,
+    started_at: float,
+    *,
+    action: str | None,
+    output: str,
+    exit_code: int | None,
+    version: int | None,
 ) -> Round:
     ids = tuple(rng.randrange(100, 9000) for _ in range(rng.randrange(9, 22)))
     return Round(
@@ -58,11 +65,20 @@ def make_outcome(
     for index in range(1, rounds + 1):
         action = "cat note.txt" if index < rounds else ("echo lemon > out.txt" if solved else "echo table > out.txt")
         code = 0 if solved or index < rounds else rng.choice([0, 0, 1])
-        one = make_round(rng, index, at, action=action, output=output if index < rounds else "", exit_code=code, version=version)
+        one = make_round(
+            rng, index, at, action=action, output=output if index < rounds else "", exit_code=code, version=version
+        )
         played.append(one)
         at = one.started_at + one.model_seconds + one.box_seconds
     broke = solved is None
-    checks = () if broke else (Check(name="out.txt holds the word", passed=bool(solved), detail="" if solved else "got table"), Check(name="note.txt untouched", passed=True))
+    checks = (
+        ()
+        if broke
+        else (
+            Check(name="out.txt holds the word", passed=bool(solved), detail="" if solved else "got table"),
+            Check(name="note.txt untouched", passed=True),
+        )
+    )
     grade = GradeReport(
         verdict="none" if broke else "solved" if solved else "unsolved",
         score=None if broke else float(bool(solved)),
@@ -78,7 +94,11 @@ def make_outcome(
         attempt=attempt,
         fence=fence,
         incarnation="4f1d7a20c0ffee",
-        ending=Ending(kind="infra", detail="box", evidence="bwrap: no space left on device") if broke else Ending(kind="limit", detail="rounds") if not solved and rng.random() < 0.3 else Ending(kind="submitted"),
+        ending=Ending(kind="infra", detail="box", evidence="bwrap: no space left on device")
+        if broke
+        else Ending(kind="limit", detail="rounds")
+        if not solved and rng.random() < 0.3
+        else Ending(kind="submitted"),
         rounds=tuple(played),
         grade=grade,
         phases=Phases(waited=0.4, start=0.03, agent=at - started_at, grade=0.12),

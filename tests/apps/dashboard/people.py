@@ -33,7 +33,14 @@ def pack(files: dict[str, str]) -> bytes:
 
 
 def make_version(
-    project: Project, store: Store, name: str, family: str, *, rounds: int = 1, state: str = "admitted", instruction: str = INSTRUCTION
+    project: Project,
+    store: Store,
+    name: str,
+    family: str,
+    *,
+    rounds: int = 1,
+    state: str = "admitted",
+    instruction: str = INSTRUCTION,
 ) -> TaskVersion:
     task = Task.objects.create(project=project, name=name, family=family)
     key = f"tasks/{project.pk}/{name}.tar"
@@ -44,7 +51,7 @@ def make_version(
                 "instruction.md": instruction,
                 "task.toml": f'version = "1.0"\n[metadata]\nfamily = "{family}"\n',
                 "solution/solve.sh": "#!/bin/sh\ncat note.txt\necho lemon > out.txt\n",
-                "tests/test.sh": "#!/bin/sh\n[ \"$(cat out.txt)\" = lemon ] && echo 1 > /logs/verifier/reward.txt\n",
+                "tests/test.sh": '#!/bin/sh\n[ "$(cat out.txt)" = lemon ] && echo 1 > /logs/verifier/reward.txt\n',
             }
         ),
     )
@@ -70,11 +77,14 @@ def make_task_set(project: Project, store: Store, *, train: int = 4, held_out: i
         rounds = 2 if family in TWO_ROUNDS else 1
         for split, many in (("train", train), ("held-out", held_out)):
             entries += [
-                (make_version(project, store, f"{family}-{split}-{i}", family, rounds=rounds), split) for i in range(many)
+                (make_version(project, store, f"{family}-{split}-{i}", family, rounds=rounds), split)
+                for i in range(many)
             ]
     for family in UNSEEN:
         rounds = 2 if family.startswith("told") else 1
-        entries += [(make_version(project, store, f"{family}-{i}", family, rounds=rounds), "unseen") for i in range(unseen)]
+        entries += [
+            (make_version(project, store, f"{family}-{i}", family, rounds=rounds), "unseen") for i in range(unseen)
+        ]
     return TaskSet.freeze(project, "shell-basics", entries, "small shell tasks, one and two rounds")
 
 

@@ -19,7 +19,8 @@ class Socket:
             "headers": headers,
             "subprotocols": [],
         }
-        self._application = ApplicationCommunicator(application, scope)
+        communicator: Any = ApplicationCommunicator  # asgiref ships no types for it
+        self._application = communicator(application, scope)
 
     async def open(self) -> bool:
         """Whether the server accepted."""

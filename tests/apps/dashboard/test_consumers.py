@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
@@ -18,6 +19,7 @@ from tests.apps.dashboard.sockets import Socket
 pytestmark = pytest.mark.django_db(transaction=True)
 
 HOME = b"http://localhost"
+
 
 async def test_a_page_gets_what_it_missed_and_then_what_happens() -> None:
     user, run = await _run()
@@ -38,7 +40,8 @@ async def test_many_hints_make_few_messages() -> None:
         await socket.receive()
         for number in range(20):
             last = await sync_to_async(announce)(run.stream(), "run.revised", str(number))
-        received, seen = 0, []
+        received = 0
+        seen: list[dict[str, Any]] = []
         while not seen or seen[-1]["seq"] < last:
             message = await socket.receive()
             received += 1
@@ -116,9 +119,7 @@ def _cookie(user: User | None) -> bytes:
 
 
 @asynccontextmanager
-async def _connected(
-    key: int, user: User | None, origin: bytes = HOME
-) -> AsyncIterator[tuple[Socket, bool]]:
+async def _connected(key: int, user: User | None, origin: bytes = HOME) -> AsyncIterator[tuple[Socket, bool]]:
     headers = [(b"origin", origin), (b"cookie", await sync_to_async(_cookie)(user))]
     socket = Socket(application, f"/ws/runs/{key}", "since=0", headers)
     opened = await socket.open()

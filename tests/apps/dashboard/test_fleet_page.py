@@ -73,7 +73,15 @@ def test_policies_of_others_are_not_there(client: Client) -> None:
 
 def make_worker(incarnation: str, *, late: float = 1, gone: str = "", **more: Any) -> Worker:
     now = timezone.now()
-    fields = {"kind": "sandbox", "host": "node-a", "pid": 7, "capacity": 16, "busy": 3, "isolation": "bubblewrap", **more}
+    fields = {
+        "kind": "sandbox",
+        "host": "node-a",
+        "pid": 7,
+        "capacity": 16,
+        "busy": 3,
+        "isolation": "bubblewrap",
+        **more,
+    }
     return Worker.objects.create(
         incarnation=incarnation,
         started_at=now - timedelta(hours=1),

@@ -1,6 +1,7 @@
 """The live message: the same for the socket and for polling, whole from any number on."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -29,7 +30,10 @@ def test_every_missed_event_comes_once_and_in_order(client: Client) -> None:
     run = _signed_in(client)
     first = announce(run.stream(), "run.revised", "one")
     announce(run.stream(), "run.revised", "two")
-    assert [(one["seq"], one["text"]) for one in _message(client, run, first - 1)["events"]] == [(first, "one"), (first + 1, "two")]
+    assert [(one["seq"], one["text"]) for one in _message(client, run, first - 1)["events"]] == [
+        (first, "one"),
+        (first + 1, "two"),
+    ]
 
 
 def test_new_steps_come_as_rows_and_old_ones_do_not(client: Client) -> None:
@@ -83,5 +87,5 @@ def _signed_in(client: Client) -> Run:
     return run
 
 
-def _message(client: Client, run: Run, since: int) -> dict[str, object] | object:
+def _message(client: Client, run: Run, since: int) -> Any:
     return client.get(f"/runs/{run.pk}/live?since={since}").json()

@@ -26,7 +26,11 @@ def test_a_preset_typed_back_is_itself() -> None:
 def test_every_wrong_field_is_named_at_once() -> None:
     typed = parse({"preset": "grpo", "group_size": "1", "learning_rate": "fast", "grpo_steps": "", "max_seconds": ""})
     assert typed.config is None
-    assert {error.field: error.value for error in typed.errors} == {"group_size": "1", "learning_rate": "fast", "grpo_steps": ""}
+    assert {error.field: error.value for error in typed.errors} == {
+        "group_size": "1",
+        "learning_rate": "fast",
+        "grpo_steps": "",
+    }
     assert all(error.way_out for error in typed.errors)
 
 
@@ -88,7 +92,9 @@ def test_a_stranger_s_task_set_is_no_choice(client: Client) -> None:
 @pytest.mark.django_db
 def test_the_estimate_follows_the_settings(client: Client) -> None:
     _, form = _ready(client)
-    page = client.get("/runs/new/estimate", form | {"grpo_steps": "10", "groups_per_step": "4", "group_size": "4"}).content.decode()
+    page = client.get(
+        "/runs/new/estimate", form | {"grpo_steps": "10", "groups_per_step": "4", "group_size": "4"}
+    ).content.decode()
     assert ">160<" in page
 
 

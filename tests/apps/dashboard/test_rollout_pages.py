@@ -27,7 +27,10 @@ def test_the_table_is_narrowed_by_each_filter(client: Client) -> None:
         ("purpose=train", Rollout.objects.of(run).filter(group__purpose="train")),
         ("verdict=solved", Rollout.objects.of(run).filter(trajectories__grade__verdict="solved")),
         ("ending=limit", Rollout.objects.of(run).filter(trajectories__ending_kind="limit")),
-        ("family=told-word&purpose=evaluation", Rollout.objects.of(run).filter(group__task_version__task__family="told-word", group__purpose="evaluation")),
+        (
+            "family=told-word&purpose=evaluation",
+            Rollout.objects.of(run).filter(group__task_version__task__family="told-word", group__purpose="evaluation"),
+        ),
     ):
         page = client.get(f"/runs/{run.pk}/rollouts?{query}").content.decode()
         shown = {int(part.split('"')[0]) for part in page.split('class="name" href="/rollouts/')[1:]}
@@ -46,7 +49,7 @@ def test_pages_follow_each_other_without_gap_or_repeat(client: Client) -> None:
     while address:
         page = client.get(address).content.decode()
         seen += [int(part.split('"')[0]) for part in page.split('class="name" href="/rollouts/')[1:]]
-        more = page.split('before=')[1:] if "Older" in page else []
+        more = page.split("before=")[1:] if "Older" in page else []
         address = f"/runs/{run.pk}/rollouts?before={more[0].split(chr(34))[0]}" if more else ""
     assert seen == list(Rollout.objects.of(run).order_by("-id").values_list("pk", flat=True))
 
@@ -157,7 +160,14 @@ def _play(run: Run, *, solved: bool | None, output: str) -> Rollout:
     builder = Builder(run, run.config, object_store(), Random(1), at)
     builder.open_segment()
     outcome = make_outcome(
-        Random(1), rollout_id=rollout.pk, run_id=run.pk, solved=solved, rounds=2, version=1, started_at=at.timestamp(), output=output
+        Random(1),
+        rollout_id=rollout.pk,
+        run_id=run.pk,
+        solved=solved,
+        rounds=2,
+        version=1,
+        started_at=at.timestamp(),
+        output=output,
     )
     spoken = msgspec.structs.replace(outcome.rounds[0], message=HOSTILE)
     builder.keep(rollout, msgspec.structs.replace(outcome, rounds=(spoken, *outcome.rounds[1:])), at)

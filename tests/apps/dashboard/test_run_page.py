@@ -2,6 +2,7 @@
 
 import json
 import re
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -170,7 +171,7 @@ def _signed_in(client: Client) -> Run:
     return run
 
 
-def _data(client: Client, run: Run) -> dict[str, object] | object:
+def _data(client: Client, run: Run) -> Any:
     page = client.get(f"/runs/{run.pk}").content.decode()
     return json.loads(page.split('id="run-data" type="application/json">')[1].split("</script>")[0])
 

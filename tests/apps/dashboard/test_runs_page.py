@@ -20,7 +20,17 @@ def test_the_first_page_says_what_to_do(client: Client) -> None:
 
 
 def test_nobody_sees_anything_before_signing_in(client: Client) -> None:
-    for address in ("/", "/runs/1", "/runs/new", "/runs/1/live", "/tasks", "/fleet", "/policies", "/rollouts/1", "/search"):
+    for address in (
+        "/",
+        "/runs/1",
+        "/runs/new",
+        "/runs/1/live",
+        "/tasks",
+        "/fleet",
+        "/policies",
+        "/rollouts/1",
+        "/search",
+    ):
         assert client.get(address)["Location"].startswith("/login/")
 
 
@@ -32,7 +42,7 @@ def test_a_run_stands_with_its_completion_and_interval(client: Client) -> None:
     last = run.evaluations.filter(suite="held-out").order_by("-version").first()
     assert last is not None
     assert last.estimate is not None
-    assert f"{100 * last.estimate:.1f} <span class=\"ci\">[" in page
+    assert f'{100 * last.estimate:.1f} <span class="ci">[' in page
     assert "5 of 62 steps" in page
 
 
@@ -76,7 +86,15 @@ def test_older_runs_are_reached_by_key(client: Client) -> None:
     user = make_user("ana", "operator")
     first = make_run(user, name="oldest")
     Run.objects.bulk_create(
-        Run(project=first.project, name=f"n{i}", kind="training", task_set=first.task_set, policy=first.policy, formula="score@1", state="queued")
+        Run(
+            project=first.project,
+            name=f"n{i}",
+            kind="training",
+            task_set=first.task_set,
+            policy=first.policy,
+            formula="score@1",
+            state="queued",
+        )
         for i in range(50)
     )
     client.force_login(user)

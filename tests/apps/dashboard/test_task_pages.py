@@ -4,7 +4,7 @@ import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from apps.accounts.models import Project
+from apps.accounts.models import Project, User
 from apps.rollouts.models import Group, Rollout
 from apps.tasks.models import TaskVersion
 from apps.trajectories.store import object_store
@@ -49,7 +49,13 @@ def test_a_task_shows_instruction_files_and_proof(client: Client) -> None:
     _signed_in(client)
     version = make_version(Project.default(), object_store(), "told-word-1", "told-word", rounds=2)
     page = client.get(f"/tasks/{version.task_id}").content.decode()
-    for words in ("Write the password", "solution/solve.sh", "Reference solution passes", "Doing nothing fails", "2 rounds"):
+    for words in (
+        "Write the password",
+        "solution/solve.sh",
+        "Reference solution passes",
+        "Doing nothing fails",
+        "2 rounds",
+    ):
         assert words in page
 
 
@@ -103,7 +109,7 @@ def test_there_is_no_version_that_is_not(client: Client) -> None:
     assert client.get(f"/tasks/{version.task_id}?version=7").status_code == 404
 
 
-def _signed_in(client: Client) -> object:
+def _signed_in(client: Client) -> User:
     user = make_user("ana", "operator")
     client.force_login(user)
     return user

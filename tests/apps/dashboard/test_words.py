@@ -10,7 +10,16 @@ NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
 
 
 def test_what_is_not_defined_says_so() -> None:
-    for say in (words.percent, words.points, words.count, words.seconds, words.number, words.short_count, words.size, words.moment):
+    for say in (
+        words.percent,
+        words.points,
+        words.count,
+        words.seconds,
+        words.number,
+        words.short_count,
+        words.size,
+        words.moment,
+    ):
         assert say(None) == "n/a"
 
 
@@ -28,7 +37,14 @@ def test_a_change_has_its_sign_and_nothing_has_none() -> None:
 
 @pytest.mark.parametrize(
     ("value", "said"),
-    [(0.032, "32 ms"), (6.14, "6.1 s"), (132, "2 min 12 s"), (120, "2 min"), (22320, "6 h 12 min"), (273600, "3 d 4 h")],
+    [
+        (0.032, "32 ms"),
+        (6.14, "6.1 s"),
+        (132, "2 min 12 s"),
+        (120, "2 min"),
+        (22320, "6 h 12 min"),
+        (273600, "3 d 4 h"),
+    ],
 )
 def test_a_duration_takes_the_unit_that_suits_it(value: float, said: str) -> None:
     assert words.seconds(value) == said
@@ -39,7 +55,9 @@ def test_large_counts_are_shortened(value: float, said: str) -> None:
     assert words.short_count(value) == said
 
 
-@pytest.mark.parametrize(("value", "said"), [(0.00192, "0.00192"), (1350.2, "1350"), (-0.0117, "\u22120.0117"), (0, "0")])
+@pytest.mark.parametrize(
+    ("value", "said"), [(0.00192, "0.00192"), (1350.2, "1350"), (-0.0117, "\u22120.0117"), (0, "0")]
+)
 def test_numbers_keep_three_digits_that_mean_something(value: float, said: str) -> None:
     assert words.number(value) == said
 
