@@ -12,6 +12,10 @@ import torch
 from learner.errors import LearnerError
 from learner.messages import Sample
 
+MIXED_IDS = 512
+"""Small trees share a pack up to here: beyond, attention across trees that see nothing of each other costs more than
+another pass."""
+
 
 class SampleError(LearnerError):
     """A sample contradicts itself."""
@@ -65,7 +69,8 @@ def pack_groups(groups: Sequence[Sequence[tuple[int, Sample]]], max_ids: int) ->
         opened = False
         for row, length, sample in kept:
             needed = length - 1 - len(trunk) + (0 if opened else len(trunk))
-            if packs[-1].ids and len(packs[-1].ids) + needed > max_ids:
+            bound = max_ids if opened else min(max_ids, MIXED_IDS)
+            if packs[-1].ids and len(packs[-1].ids) + needed > bound:
                 packs.append(Pack())
                 opened = False
             if not opened:
