@@ -8,22 +8,23 @@ import msgspec
 from learner.messages import BatchData, SampleGroup, StepOutcome, StepReady, StepRequest, StepSettings
 from learner.taking import Folders, StepTaker
 from tests.learner.tiny import groups, tiny_policy
-from wire.store import FolderStore
+from wire.store import FolderStore, Store
 
 
 class Shop:
     """A store with a policy in it, a learner, and the replies that it sent."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, store: Store | None = None) -> None:
         self.folder = folder
-        self.store = FolderStore(folder / "store")
-        tiny_policy(self.store.root / "policies/tiny")
+        self.store = store or FolderStore(folder / "store")
+        for path in tiny_policy(folder / "tiny").iterdir():
+            self.store.put(f"policies/tiny/{path.name}", path.read_bytes())
         self.replies: list[StepReady] = []
         self.restart()
 
     def restart(self) -> None:
         """Another life: nothing is in memory."""
-        folders = Folders(self.folder / "cache", self.store.root / ".unfinished")
+        folders = Folders(self.folder / "cache", self.folder / "unfinished")
         self.taker = StepTaker("me", self.store, folders, lambda _, ready: self.replies.append(ready))
 
     def request(

@@ -26,7 +26,7 @@ CONTROL = "control-of-the-learner-tests"
 def running_learner(broker: str, shop: Shop) -> Iterator[subprocess.Popen[bytes]]:
     environment = os.environ | {
         "ASSAY_BROKER_URL": broker,
-        "ASSAY_STORE_URL": str(shop.store.root),
+        "ASSAY_STORE_URL": str(shop.folder / "store"),
         "ASSAY_DATA": str(shop.folder / "data"),
         "ASSAY_TORCH_THREADS": "1",
     }

@@ -8,6 +8,7 @@ from tests.learner.full_disk import no_room_for
 from tests.learner.shop import Shop
 from tests.learner.tiny import groups
 from wire.incarnation import Orders
+from wire.store import BucketStore
 
 
 @pytest.fixture
@@ -22,6 +23,16 @@ def test_a_step_makes_a_version_and_tells_of_it_after_its_outcome(shop: Shop) ->
     assert outcome.metrics.trained_tokens > 0
     assert "runs/7/1/checkpoint.json" in list(shop.store.list("runs/7/1"))
     assert [ready.key for ready in shop.replies] == ["outcomes/1-1.json"]
+
+
+def test_a_bucket_serves_as_a_folder_does(shop: Shop, tmp_path: Path) -> None:
+    bucket = Shop(tmp_path / "other", BucketStore("memory://learner-tests"))
+    for one in (shop, bucket):
+        one.take(1)
+        one.take(2, resumable=True)
+        one.restart()
+        assert one.take(3).state == "made"
+    assert bucket.weights(3) == shop.weights(3)
 
 
 def test_a_repeated_request_only_repeats_the_reply(shop: Shop) -> None:
@@ -123,7 +134,7 @@ def test_what_is_missing_or_broken_is_named_in_the_outcome(shop: Shop) -> None:
     shop.store.put(request.batch_key, b'{"groups": 3}')
     shop.taker.take(request)
     assert "$.groups" in shop.outcome(request).error
-    (shop.store.root / "policies/tiny/model.safetensors").unlink()
+    shop.store.delete("policies/tiny/model.safetensors")
     shop.restart()
     assert "policies/tiny" in shop.take(1, fence=3).error
 

@@ -167,6 +167,22 @@ def test_a_client_that_leaves_stops_its_sampling(server: Server) -> None:
     assert server.metrics()["cancelled_rows"] > before
 
 
+def test_a_version_in_use_is_not_put_away_and_finishes_what_it_began(tmp_path: Path) -> None:
+    for version in range(2):
+        tiny_policy(tmp_path / f"runs/12/{version}", seed=version, context=8192)
+    with running_server(tmp_path, "--versions", "1") as running, ThreadPoolExecutor(1) as pool:
+        running.load("12@0", "runs/12/0").raise_for_status()
+        answer = pool.submit(running.complete, "12@0", PROMPT, max_tokens=1500, n=2, ignore_eos=True)
+        while not running.metrics()["steps"]:
+            time.sleep(0.01)
+        refused = running.refuse("/v1/policies", {"name": "12@1", "prefix": "runs/12/1"})
+        assert refused == (503, "name", "no_room")
+        running.client.delete("/v1/policies/12@0").raise_for_status()
+        running.load("12@1", "runs/12/1").raise_for_status()
+        assert running.complete("12@1", PROMPT, max_tokens=1)["model"] == "12@1"
+        assert answer.result()["usage"]["completion_tokens"] == 3000
+
+
 def test_a_server_ends_when_told_also_while_it_samples(tmp_path: Path) -> None:
     tiny_policy(tmp_path / "runs/12/0")
     with running_server(tmp_path) as running:
