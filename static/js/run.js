@@ -59,7 +59,21 @@ function tick() {
   });
 }
 
-let shownState = data.state.state;
+const PARTS_MS = 4_000;
+let partsDue = null;
+let partsAsked = 0;
+
+/** Ask for the tables again, at most every few seconds, and never lose the last change. */
+function partsChanged() {
+  if (partsDue) return;
+  partsDue = setTimeout(() => {
+    partsDue = null;
+    partsAsked = Date.now();
+    document.body.dispatchEvent(new CustomEvent("assay:changed"));
+  }, Math.max(0, partsAsked + PARTS_MS - Date.now()));
+}
+
+const shownState = data.state.state;
 
 function apply(delta) {
   if (delta.state.state !== shownState || delta.state.phase !== data.state.phase) {
@@ -69,7 +83,7 @@ function apply(delta) {
   fill(delta);
   series.merge(delta.series);
   if (window.Plotly) draw(document, series);
-  document.body.dispatchEvent(new CustomEvent("assay:changed"));
+  partsChanged();
 }
 
 if (window.Plotly) draw(document, series);

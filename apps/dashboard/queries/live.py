@@ -77,7 +77,8 @@ def _waits(run: Run, now: datetime) -> Message:
     strip = stages.strip(run, run.config, now)
     return {
         "sentence": strip.waiting.sentence,
-        "stages": {stage.name: {"words": stage.words, "share": stage.share} for stage in strip.stages},
+        "link": strip.link,
+        "stages": {stage.name: {"words": stage.words, "share": stage.share, "state": stage.state} for stage in strip.stages},
     }
 
 

@@ -28,13 +28,13 @@ SMALLS = (
     ("loss", "Loss", "", ""),
     ("grad_norm", "Gradient norm", "max_grad_norm", "clip"),
     ("entropy", "Entropy, nats", "", ""),
-    ("kl", "KL to sampler, nats", "", ""),
-    ("tokens_per_second", "Learner tokens /s", "", ""),
+    ("kl", "KL to sampler", "", ""),
+    ("tokens_per_second", "Tokens /s", "", ""),
     ("mismatch", "Sampler mismatch", "", ""),
     ("clip_fraction", "Clipped tokens", "", ""),
     ("effective_sample", "Effective sample", "", ""),
-    ("flat_share", "Groups without signal", "", ""),
-    ("waited", "Learner waited, s", "", ""),
+    ("flat_share", "Flat groups", "", ""),
+    ("waited", "Waited, s", "", ""),
 )
 
 

@@ -27,12 +27,22 @@ class Stage:
     share: str
     """Of the stage's room, as a width."""
     hold: bool
+    """The others wait for it."""
+
+    @property
+    def state(self) -> str:
+        return "hold" if self.hold else "free"
 
 
 @dataclass(frozen=True)
 class Strip:
     waiting: Waiting
     stages: list[Stage]
+
+    @property
+    def link(self) -> str:
+        """Words of the link to the fleet, where it is at fault."""
+        return "" if self.waiting.healthy else "Look at the fleet"
 
 
 def strip(run: Run, config: RunConfig, now: datetime) -> Strip:

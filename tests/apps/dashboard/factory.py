@@ -283,7 +283,7 @@ class Builder:
             parent=number - 1,
             kind=kind,
             prefix=f"checkpoints/{self.run.pk}/{number}-1",
-            state="retired" if number % 10 else "live",
+            state="live" if number % 10 == 0 or number > self.config.sft_steps + 40 else "retired",
             made_at=at,
         )
         if number % 5 == 0:
