@@ -3,13 +3,15 @@
 import json
 import threading
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from queue import Empty
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
+from django.db import connections
 
 from apps.accounts.models import Project
 from apps.fleet.models import Endpoint, Worker
@@ -37,6 +39,8 @@ from sandbox_worker.messages import (
     Round,
 )
 from wire.incarnation import Heartbeat
+
+T = TypeVar("T")
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 CONFIG = RunConfig(
@@ -258,7 +262,7 @@ class PolicyServer:
 
 def drain_queue(name: str) -> list[dict[str, Any]]:
     """The arguments of all messages that wait in a queue of the real broker."""
-    found = []
+    found: list[dict[str, Any]] = []
     with app.connection_for_read() as connection, connection.SimpleQueue(name) as queue:
         while True:
             try:
@@ -381,3 +385,18 @@ def step_outcome(
         "finished_at": now.timestamp(),
     }
     return msgspec.convert({**values, **changes}, StepOutcome)
+
+
+def together(work: Callable[[], T], count: int = 2) -> list[T]:
+    """The same work at once, each in a thread with a database connection of its own."""
+    barrier = threading.Barrier(count)
+
+    def one(_: int) -> T:
+        barrier.wait()
+        try:
+            return work()
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(one, range(count)))
