@@ -2,8 +2,6 @@
 
 import random
 
-from django.db.models import Count
-
 from apps.buffer.cut import batch_open
 from apps.difficulty.rates import recent_rates
 from apps.pipeline.learn import warm_evaluation_pending
@@ -66,12 +64,6 @@ def _next_tasks(run: Run, config: RunConfig, count: int) -> list[TaskVersion]:
         )
         for pk, task in tasks.items()
     ]
-    served = dict(
-        Group.objects.of(run)
-        .filter(purpose="train")
-        .values_list("task_version__task__family")
-        .annotate(n=Count("id"))
-        .order_by()
-    )
-    rng = random.Random(f"{config.seed}:{sum(served.values())}")
-    return [tasks[chosen] for chosen in choose(candidates, count, rng, served=served)]
+    planned = Group.objects.of(run).filter(purpose="train").count()
+    rng = random.Random(f"{config.seed}:{planned}")
+    return [tasks[chosen] for chosen in choose(candidates, count, rng)]

@@ -1,4 +1,4 @@
-"""Which tasks next: families in turn, and within a family rather those that are neither solved nor hopeless. Pure.
+"""Which tasks next: rather those that are neither solved nor hopeless, first of families, then within one. Pure.
 
 Counts may be faded by age before they come in, so they need not be whole.
 """
@@ -33,36 +33,40 @@ def weight(candidate: Candidate, floor: float = FLOOR) -> float:
     return success * (1 - success) + floor
 
 
-def choose(
-    candidates: Sequence[Candidate],
-    n: int,
-    rng: Random,
-    *,
-    served: Mapping[str, int] | None = None,
-    floor: float = FLOOR,
-) -> list[int]:
+def choose(candidates: Sequence[Candidate], n: int, rng: Random, *, floor: float = FLOOR) -> list[int]:
     """Ids of n different tasks, or of all if there are fewer.
 
-    served: how often each family has had its turn before; the least served come first, ties in random order.
+    Families are drawn by weight, each at most once before all have been drawn; then a task of the family, by weight.
     """
-    turns = dict.fromkeys((candidate.family for candidate in candidates), 0)
-    turns |= {family: count for family, count in (served or {}).items() if family in turns}
-    left: dict[str, list[Candidate]] = {family: [] for family in turns}
+    left: dict[str, list[Candidate]] = {}
     for candidate in candidates:
-        left[candidate.family].append(candidate)
+        left.setdefault(candidate.family, []).append(candidate)
     chosen: list[int] = []
+    deck: list[str] = []
     while left and len(chosen) < n:
-        family = next_family(left, turns, rng)
+        deck = deck or shuffled_families(left, rng, floor)
+        family = deck.pop(0)
         chosen.append(draw(left[family], rng, floor).task_id)
-        turns[family] += 1
         if not left[family]:
             del left[family]
     return chosen
 
 
-def next_family(left: Mapping[str, Sequence[Candidate]], turns: Mapping[str, int], rng: Random) -> str:
-    fewest = min(turns[family] for family in left)
-    return rng.choice([family for family in left if turns[family] == fewest])
+def family_weight(pool: Sequence[Candidate], floor: float = FLOOR) -> float:
+    """From the tries of all its tasks together: a family that is solved, or beyond reach, teaches little just now."""
+    together = Candidate(
+        task_id=0,
+        family=pool[0].family,
+        successes=sum(candidate.successes for candidate in pool),
+        trials=sum(candidate.trials for candidate in pool),
+    )
+    return weight(together, floor)
+
+
+def shuffled_families(left: Mapping[str, Sequence[Candidate]], rng: Random, floor: float) -> list[str]:
+    """Every family once, the heavier rather early: drawn by weight without putting back."""
+    keys = {family: rng.random() ** (1 / family_weight(pool, floor)) for family, pool in left.items()}
+    return sorted(left, key=lambda family: keys[family], reverse=True)
 
 
 def draw(pool: list[Candidate], rng: Random, floor: float) -> Candidate:

@@ -46,19 +46,20 @@ def test_families_take_turns_until_one_runs_out(pool: list[Candidate], n: int, s
     assert fewest_open is None or max(took.values(), default=0) <= fewest_open + 1
 
 
-def test_families_that_had_fewer_turns_come_first() -> None:
-    pool = [Candidate(number, family) for number, family in enumerate("aaabbbccc")]
-    chosen = choose(pool, 3, Random(0), served={"a": 2, "b": 1, "c": 1, "gone": 9})
-    assert Counter(pool[task].family for task in chosen[:2]) == {"b": 1, "c": 1}
+def test_families_that_are_solved_or_hopeless_come_less_often() -> None:
+    tallies = {"even": (8, 16), "solved": (16, 16), "hopeless": (0, 16)}
+    pool = [Candidate(number, name, *tally) for number, (name, tally) in enumerate(tallies.items())]
+    rng = Random(3)
+    first = Counter(pool[choose(pool, 1, rng)[0]].family for _ in range(4000))
+    assert first["even"] > 2 * first["solved"]
+    assert abs(first["solved"] - first["hopeless"]) < 200
+    assert min(first.values()) > 200
 
 
-def test_over_many_calls_with_memory_every_family_gets_the_same() -> None:
-    pool = [Candidate(number, "abcdefg"[number % 7]) for number in range(28)]
-    served: Counter[str] = Counter()
-    rng = Random(1)
-    for _ in range(70):
-        served.update(pool[task].family for task in choose(pool, 5, rng, served=served))
-    assert set(served.values()) == {50}
+def test_a_family_is_weighed_by_the_tries_of_all_its_tasks() -> None:
+    fresh = [Candidate(0, "fresh"), Candidate(1, "fresh")]
+    told = [Candidate(2, "told", 0, 16), Candidate(3, "told")]
+    assert family_weight(told) < family_weight(fresh)
 
 
 def test_tasks_of_a_family_come_as_often_as_their_weights_say() -> None:
