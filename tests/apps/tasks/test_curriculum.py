@@ -4,7 +4,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.tasks.curriculum import FLOOR, Candidate, choose, expected_success, weight
+from apps.tasks.curriculum import FLOOR, Candidate, choose, expected_success, family_weight, weight
 
 tallies = st.integers(0, 40).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 pools = st.lists(st.tuples(st.sampled_from("abcde"), tallies), max_size=30).map(
