@@ -1,5 +1,6 @@
 """The new-run form: which settings it shows, and what a person typed as a config, with every error named at once."""
 
+import re
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -150,7 +151,7 @@ def parse(posted: Mapping[str, Any]) -> Typed:
             parsed[name] = _value(name, text)
             parse_config({name: parsed[name]})
         except ConfigError as error:
-            errors.append(FieldError(name, text, error.way_out))
+            errors.append(FieldError(name, text, plainly(error.way_out)))
     return Typed(preset, values, None if errors else parse_config(parsed), tuple(errors))
 
 
@@ -169,6 +170,19 @@ def _value(name: str, text: str) -> int | float | None:
     except ValueError:
         wanted = "number" if float in kinds else "whole number"
         raise ConfigError(name, text, f"This is no {wanted}.") from None
+
+
+_BOUND = re.compile(r"^Expected `(int|float)(?: \| null)?`(?: (>=|<=|>|<) (\S+?))?\.?$")
+_BOUNDS = {">=": "of at least", "<=": "of at most", ">": "above", "<": "below"}
+
+
+def plainly(way_out: str) -> str:
+    """What the decoder says of a bound, as a person would."""
+    found = _BOUND.match(way_out)
+    if found is None:
+        return way_out
+    kind = {"int": "a whole number", "float": "a number"}[found[1]]
+    return f"Use {kind} {_BOUNDS[found[2]]} {found[3].rstrip('.')}." if found[2] else f"Use {kind}."
 
 
 def _kinds(hint: Any) -> set[type]:

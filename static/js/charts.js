@@ -21,6 +21,12 @@ function phases(t, series, column = "short") {
   return { shapes, annotations };
 }
 
+/** From before version 0, so that its marker is whole, to the newest; wide enough for whole ticks when a run is young. */
+function versionAxis(...columns) {
+  const newest = Math.max(5, ...columns.flat().filter((version) => version !== null));
+  return { title: { text: "policy version" }, range: [-0.02 * newest, 1.02 * newest], unifiedhovertitle: { text: "version %{x}" } };
+}
+
 function lastOf(x, y) {
   for (let i = y.length - 1; i >= 0; i -= 1) if (y[i] !== null) return [x[i], y[i]];
   return null;
@@ -68,7 +74,7 @@ function completion(t, series) {
     ],
     layout: {
       margin: { l: 40, r: narrow.matches ? 12 : 108, t: 22, b: 40 },
-      xaxis: { title: { text: "policy version" }, rangemode: "tozero", unifiedhovertitle: { text: "version %{x}" } },
+      xaxis: versionAxis(x, held.map((row) => row.version)),
       yaxis: { range: [0, 1.02], ...PERCENT },
       shapes: marks.shapes,
       annotations: [...marks.annotations, ...labels],
@@ -82,7 +88,7 @@ function unseen(t, series) {
     data: estimates(t, 2, series, "unseen", "unseen families"),
     layout: {
       margin: { l: 40, r: narrow.matches ? 12 : 24, t: 22, b: 40 },
-      xaxis: { title: { text: "policy version" }, rangemode: "tozero", range: rows.length < 2 ? [-1, 10] : undefined },
+      xaxis: versionAxis(rows.map((row) => row.version)),
       yaxis: { range: [0, 1.02], ...PERCENT },
       ...phases(t, series),
     },
@@ -99,7 +105,7 @@ function reward(t, series) {
     ],
     layout: {
       margin: { l: 40, r: 12, t: 22, b: 40 },
-      xaxis: { title: { text: "policy version" }, rangemode: "tozero", unifiedhovertitle: { text: "version %{x}" } },
+      xaxis: versionAxis(x),
       yaxis: { range: [0, 1.02], tickformat: ".1f" },
       ...phases(t, series),
     },
@@ -177,8 +183,8 @@ const BUILDERS = { completion, unseen, reward, rounds, staleness, learner };
 /** Draw every `[data-chart]` below root; a chart without its numbers keeps the words that the server put there. */
 export function draw(root, series) {
   root.querySelectorAll("[data-chart]").forEach((el) => {
-    const needs = el.dataset.needs;
-    if (needs && !series.has(needs)) return;
+    const needs = el.dataset.needs?.split(" ");
+    if (needs && !needs.some((name) => series.has(name))) return;
     if (!el.classList.contains("js-plotly-plot")) el.replaceChildren();
     mount(el, (t) => BUILDERS[el.dataset.chart](t, series, el));
   });

@@ -78,7 +78,9 @@ def _waits(run: Run, now: datetime) -> Message:
     return {
         "sentence": strip.waiting.sentence,
         "link": strip.link,
-        "stages": {stage.name: {"words": stage.words, "share": stage.share, "state": stage.state} for stage in strip.stages},
+        "stages": {
+            stage.name: {"words": stage.words, "share": stage.share, "state": stage.state} for stage in strip.stages
+        },
     }
 
 

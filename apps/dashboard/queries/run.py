@@ -150,6 +150,8 @@ def step_counts(steps: Table) -> tuple[int, int]:
 
 def phase(run: Run, config: RunConfig, found: Evaluations, sft: int, grpo: int) -> str:
     """What part of its life the run is in, in words."""
+    if run.state == "queued":
+        return "not begun"
     if run.ended or run.kind != "training":
         return run.kind
     if run.training_ended:

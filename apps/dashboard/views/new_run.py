@@ -87,7 +87,7 @@ def _form(request: HttpRequest, typed: Typed, offered: Options, given: Mapping[s
         "typed": typed,
         "errors": {error.field: error for error in typed.errors},
         "options": offered,
-        "name": given.get("name") or f"{typed.preset.name}-{timezone.now():%m%d-%H%M}",
+        "name": given.get("name", f"{typed.preset.name}-{timezone.now():%m%d-%H%M}"),
         "task_set": given.get("task_set") or (str(offered.task_sets[0].task_set.pk) if offered.task_sets else ""),
         "policy": given.get("policy") or (str(offered.policies[0].pk) if offered.policies else ""),
         "idempotency_key": given.get("idempotency_key") or uuid.uuid4().hex,

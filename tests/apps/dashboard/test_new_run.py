@@ -31,7 +31,11 @@ def test_every_wrong_field_is_named_at_once() -> None:
         "learning_rate": "fast",
         "grpo_steps": "",
     }
-    assert all(error.way_out for error in typed.errors)
+    assert {error.way_out for error in typed.errors} == {
+        "Use a whole number of at least 2.",
+        "This is no number.",
+        "Give a number.",
+    }
 
 
 def test_a_change_is_told_against_the_preset() -> None:
