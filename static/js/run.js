@@ -28,11 +28,10 @@ function fill(message) {
 }
 
 function words(state, heard) {
-  const seconds = Math.round((Date.now() - heard) / 1000);
   if (state === "live") return "Live";
   if (state === "polling") return "Polling every 5 s, live connection blocked";
   if (state === "frozen") return "Finished, will not change";
-  return `Stale since ${new Date(heard).toISOString().slice(11, 19)} UTC, ${seconds} s ago`;
+  return `Stale since ${new Date(heard).toISOString().slice(11, 19)} UTC`;
 }
 
 function show(state, heard) {

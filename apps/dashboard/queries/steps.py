@@ -61,8 +61,42 @@ def evaluations(run: Run) -> Evaluations:
     )
 
 
+MOST_ROWS = 2000
+"""Drawn at once; more are means of 2^k versions, and the chart says so."""
+
+
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, whole: bool = False) -> Table:
     return {"columns": list(columns), "rows": [list(row) for row in rows], "whole": whole}
+
+
+def thinned(full: Table, most: int = MOST_ROWS) -> Table:
+    """Means of buckets of 2^k versions, aligned to the versions themselves so that nothing jumps as rows arrive.
+
+    `resolution` is the bucket's width: 1 where every row is there. The newest row always stands as it is."""
+    rows = full["rows"]
+    width = 1
+    while len(rows) > most * width:
+        width *= 2
+    if width == 1:
+        return full | {"resolution": 1, "raw": len(rows)}
+    buckets: dict[int, list[list[Any]]] = {}
+    for row in rows[:-1]:
+        buckets.setdefault(row[0] // width, []).append(row)
+    parent = full["columns"].index("parent") if "parent" in full["columns"] else None
+    means = [_mean_row(bucket, parent) for bucket in buckets.values()]
+    return full | {"rows": [*means, rows[-1]], "resolution": width, "raw": len(rows)}
+
+
+def _mean_row(bucket: list[list[Any]], parent: int | None) -> list[Any]:
+    """From the first row's parent to the last row's version: the mean of every measure, the last of what is counted."""
+    last = bucket[-1]
+    means: list[Any] = [last[0]]
+    for at in range(1, len(last)):
+        known = [row[at] for row in bucket if isinstance(row[at], float)]
+        means.append(sum(known) / len(known) if known else last[at])
+    if parent is not None:
+        means[parent] = bucket[0][parent]
+    return means
 
 
 def step_table(steps: Iterable[LearnerStep]) -> Table:
@@ -174,3 +208,8 @@ def series_since(run: Run, found: Evaluations, since: datetime, sft_steps: int) 
     if fresh["steps"]["rows"]:
         fresh["phases"] = phase_table(live_step_rows(run), sft_steps)
     return fresh
+
+
+def drawn(tables: dict[str, Table]) -> dict[str, Table]:
+    """As the charts get them at first: long tables thinned."""
+    return {name: thinned(one) if name in ("steps", "train") else one for name, one in tables.items()}

@@ -17,6 +17,7 @@ from apps.dashboard.new_run import GROUPS, texts
 from apps.dashboard.queries import events
 from apps.dashboard.queries.live import live_message
 from apps.dashboard.queries.run import RunPage, run_page, visible_run
+from apps.dashboard.queries.steps import drawn
 from apps.runs import control
 from apps.runs.models import Run
 
@@ -56,7 +57,7 @@ def _data(page: RunPage, server_time: float) -> dict[str, Any]:
         "socket_url": f"/ws/runs/{pk}",
         "poll_url": reverse("dashboard:run_live", args=[pk]),
         "state": {"state": page.run.state, "phase": page.phase},
-        "series": page.series,
+        "series": drawn(page.series),
     }
 
 
