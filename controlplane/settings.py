@@ -85,6 +85,7 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "controlplane.request_id.RequestIdMiddleware",
+    "apps.dashboard.outage.DatabaseOutageMiddleware",
     "controlplane.api_version.ApiVersionMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
