@@ -137,6 +137,8 @@ async def _answer_or_disconnect(request: Request, ticket: Ticket) -> list[Sample
         await asyncio.wait((answer, leaving), return_when=asyncio.FIRST_COMPLETED)
         if answer.done():
             return answer.result()
+    except asyncio.CancelledError as error:  # only a server that stops cancels its requests
+        raise ApiError(503, "the server is stopping", code="stopping") from error
     finally:
         leaving.cancel()
         ticket.cancel()  # of a finished ticket this changes nothing
@@ -164,7 +166,7 @@ def make_app(shelf: Shelf, engine: Engine) -> Starlette:
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         engine.start()
         yield
-        engine.stop()
+        await asyncio.to_thread(engine.stop)  # answers of cancelled requests still go out
 
     routes: tuple[tuple[str, str, Callable[[Request], Awaitable[Response]]], ...] = (
         ("GET", "/health", api.health),
