@@ -1,0 +1,1 @@
+"""Processes are killed while they work, on the stack that a user runs."""
