@@ -17,6 +17,7 @@ app = Celery("controlplane")
 app.conf.update(
     broker_url=settings.ASSAY_BROKER_URL,
     broker_connection_retry_on_startup=True,
+    broker_connection_max_retries=None,  # a broker may be away for long; after a hundred tries the process would end
     broker_transport_options={
         "visibility_timeout": 3600,  # below the run time of a job, it would run several times at once
         "unacked_restore_interval": 1,  # with kombu's own two, a killed worker's messages wait for 100 s
