@@ -31,7 +31,6 @@ app = Celery("learner", broker=settings.broker_url, fixups=[])  # else it loads 
 app.conf.update(
     broker_connection_max_retries=None,
     broker_connection_retry_on_startup=True,
-    broker_connection_max_retries=None,  # a broker may be away for long; after a hundred tries the process would end
     broker_transport_options={
         "visibility_timeout": _HOUR,
         "unacked_restore_interval": 1,
