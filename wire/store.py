@@ -139,8 +139,9 @@ class FolderStore(Store):
         if top.is_file():
             yield prefix.rstrip("/")
             return
-        found = (path for path in top.rglob("*") if not path.name.endswith(".tmp") and path.is_file())
-        yield from sorted(path.relative_to(self.root).as_posix() for path in found)
+        base = len(os.fspath(self.root)) + 1
+        found = (os.path.join(folder, name) for folder, _, names in os.walk(top) for name in names)
+        yield from sorted(path[base:] for path in found if not path.endswith(".tmp"))
 
     def local_folder(self, prefix: str, cache: Path) -> Path:
         folder = self._path(prefix.rstrip("/"))
