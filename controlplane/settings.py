@@ -219,6 +219,7 @@ LOGGING = {
     "loggers": {
         # Two lines for each job, of which there is one a second, would hide everything else.
         "celery.worker.strategy": {"level": "WARNING"},
+        "httpx": {"level": "WARNING"},
         "celery.app.trace": {"level": "WARNING"},
     },
 }
