@@ -1,5 +1,6 @@
 """Alerts: one open row a run and kind."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Self
 
@@ -40,6 +41,12 @@ class Alert(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.text}"
+
+    @classmethod
+    def close(cls, run: Run, kinds: Iterable[str], now: datetime) -> None:
+        """The run has ended: these are over, whatever they said."""
+        for kind in kinds:
+            cls.settle(run, kind, "", now)
 
     @classmethod
     def settle(cls, run: Run, kind: str, problem: str, now: datetime, *, severity: str = "warn") -> None:

@@ -32,17 +32,20 @@ from wire.store import Store
 
 log = logging.getLogger(__name__)
 
+OF_ACTIVE_RUNS = ("no-sandbox-worker", "policy-server", "publish", "pass")
+"""Alerts that say what a run waits for: an ended one waits no more."""
+
 Step = tuple[str, Callable[[], object]]
 
 
-def advance(run: Run, *, now: datetime) -> None:
-    """One pass over one active run."""
+def advance(run: Run, *, now: datetime, sweep: bool = True) -> None:
+    """One pass over one active run. Without the sweep, outcomes come by their messages alone."""
     store = object_store()
     broken: list[str] = []
     if run.state == states.CANCELLING:
         _take([("cancel", lambda: tear_down(run, store, now=now))], run, states.ACTIVE, broken)
     else:
-        _take(_steps(run, store, now), run, states.CARRIED, broken)
+        _take(_steps(run, store, now, sweep=sweep), run, states.CARRIED, broken)
         served = _publish(run, now, broken)
         last: list[Step] = [
             ("dispatch", lambda: dispatch_rollouts(run, live_versions=served, now=now)),
@@ -51,13 +54,15 @@ def advance(run: Run, *, now: datetime) -> None:
         ]
         _take(last, run, states.CARRIED, broken)
     Alert.settle(run, "pass", "; ".join(broken), now, severity="broken")
+    if run.ended:
+        Alert.close(run, OF_ACTIVE_RUNS, now)
 
 
-def _steps(run: Run, store: Store, now: datetime) -> list[Step]:
+def _steps(run: Run, store: Store, now: datetime, *, sweep: bool) -> list[Step]:
     config = run.config
     first: list[Step] = [
         ("begin", lambda: run.state == states.QUEUED and run.begin(now)),
-        ("record", lambda: sweep_segments(run, store, cap=config.attempts, now=now)),
+        ("record", lambda: sweep and sweep_segments(run, store, cap=config.attempts, now=now)),
         ("expire", lambda: expire(run, store, cap=config.attempts, now=now)),
     ]
     if run.kind == "admission":

@@ -31,7 +31,8 @@ def tick() -> None:
 def nudge(run_id: int) -> None:
     run = Run.objects.active().filter(pk=run_id).first()
     if run is not None:
-        advance(run, now=timezone.now())
+        # Listing all segments of a long run is for the tick: who nudges has just recorded what it tells of.
+        advance(run, now=timezone.now(), sweep=False)
 
 
 @shared_task(name="pipeline.check_ledgers")
