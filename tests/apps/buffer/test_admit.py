@@ -6,6 +6,7 @@ from apps.buffer.admit import admit_groups
 from apps.buffer.ledger import ledger
 from apps.buffer.models import Batch, Sample
 from apps.rewards.score import score_new
+from apps.rollouts.claim import Claim
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run
 from apps.trajectories.models import Trajectory
@@ -28,9 +29,9 @@ def park(run: Run, size: int = 2) -> None:
     lose_for_good(run, [one.rollout_id for one in claims[1:]], claims[1:])
 
 
-def lose_for_good(run: Run, ids: list[int], claims: list[object]) -> None:
+def lose_for_good(run: Run, ids: list[int], claims: list[Claim]) -> None:
     for _ in range(3):
-        record(run, [make_outcome(one, run.pk, "none") for one in claims])  # type: ignore[arg-type]
+        record(run, [make_outcome(one, run.pk, "none") for one in claims])
         claims = [one for one in claim(run) if one.rollout_id in ids]
 
 

@@ -1,0 +1,78 @@
+import pytest
+from pytest_django import DjangoAssertNumQueries
+
+from apps.accounts.models import Project
+from apps.admission.controls import decide, plan_controls, release, start_controls, undecided
+from apps.lifecycle.models import Transition
+from apps.runs.models import Run
+from apps.tasks.models import TaskSet, TaskVersion
+from tests.apps.factories import START, claim, make_outcome, make_task, record
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("store")]
+
+
+def controls(count: int = 1) -> Run:
+    entries = [(make_task(f"new-{number}", state="linted"), "train") for number in range(count)]
+    run = start_controls(Project.default(), None, TaskSet.freeze(Project.default(), "new", entries))
+    run.begin(START)
+    plan_controls(run)
+    return run
+
+
+def play_controls(run: Run, reference: str, nothing: str) -> TaskVersion:
+    while claims := claim(run):
+        for one in claims:
+            script = run.groups.get(pk=one.group_id).script
+            verdict = reference if script == "reference" else nothing
+            record(run, [make_outcome(one, run.pk, verdict, version=None)])
+    assert decide(run, now=START) == 1
+    return TaskVersion.objects.get()
+
+
+def test_a_task_whose_solution_passes_and_where_nothing_fails_is_admitted() -> None:
+    task = play_controls(controls(), "solved", "unsolved")
+    assert task.state == "admitted"
+    assert task.evidence["reference"]["verdict"] == "solved"
+
+
+@pytest.mark.parametrize(
+    ("reference", "nothing", "reason"),
+    [
+        ("unsolved", "unsolved", "The solution does not pass the tests (score 0.0)"),
+        ("solved", "solved", "Doing nothing passes the tests."),
+        ("none", "unsolved", "The solution could not be graded: no disk"),
+        ("solved", "none", "Doing nothing could not be graded: no disk"),
+    ],
+)
+def test_a_task_that_proves_nothing_is_rejected_with_the_reason(reference: str, nothing: str, reason: str) -> None:
+    task = play_controls(controls(), reference, nothing)
+    assert task.state == "rejected"
+    assert Transition.objects.filter(subject="task", after="rejected").get().reason.startswith(reason)
+
+
+def test_controls_are_planned_once() -> None:
+    run = controls()
+    assert plan_controls(run) == 0
+    assert run.groups.count() == 2
+
+
+def test_a_task_is_not_decided_before_both_controls_have_ended() -> None:
+    run = controls()
+    record(run, [make_outcome(claim(run, limit=1)[0], run.pk, version=None)])
+    assert decide(run, now=START) == 0
+    assert undecided(run) == 1
+
+
+def test_tasks_of_a_run_that_ended_early_wait_for_other_controls() -> None:
+    run = controls()
+    assert release(run) == 1
+    other = start_controls(Project.default(), None, run.task_set)
+    assert plan_controls(other) == 1
+
+
+def test_deciding_takes_as_many_queries_for_many_tasks_under_way(
+    django_assert_max_num_queries: DjangoAssertNumQueries,
+) -> None:
+    run = controls(20)
+    with django_assert_max_num_queries(2):
+        assert decide(run, now=START) == 0

@@ -1,0 +1,135 @@
+from datetime import datetime
+
+import msgspec
+import pytest
+
+from apps.buffer.models import Batch
+from apps.difficulty.rates import recent_rates
+from apps.pipeline.learn import ended_by, grpo_seconds, settle_training
+from apps.pipeline.plan import plan_rollouts, room_ahead
+from apps.pipeline.waiting import waiting
+from apps.rollouts.models import Group, Rollout
+from apps.rollouts.plan import plan_groups
+from apps.runs.config import RunConfig
+from apps.runs.models import Run
+from tests.apps.factories import CONFIG, START, at, claim, make_worker, play, running
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("store")]
+
+
+def training(**changes: int) -> Run:
+    run = running(msgspec.structs.replace(CONFIG, sft_steps=0, **changes))
+    run.evaluations.create(version=0, suite="held-out", tries=1, why="first", state="finished")
+    return run
+
+
+def plan(run: Run) -> int:
+    return plan_rollouts(run, run.config)
+
+
+def in_step(run: Run) -> Batch:
+    return Batch.objects.create(run=run, kind="grpo", base_version=0, groups=1, sequences=1, tokens=0, state="handed")
+
+
+@pytest.mark.parametrize(("eta", "idle", "stepping"), [(0, 2, 0), (1, 4, 2), (2, 6, 4)])
+def test_rollouts_run_ahead_of_the_learner_by_the_bound(eta: int, idle: int, stepping: int) -> None:
+    run = training(max_staleness=eta, grpo_steps=100)
+    assert room_ahead(run, run.config) == idle
+    in_step(run)
+    assert room_ahead(run, run.config) == stepping
+
+
+def test_what_waits_takes_room() -> None:
+    run = training(max_staleness=1)
+    assert plan(run) == 4
+    assert plan(run) == 0
+    Group.objects.filter(pk=Group.objects.earliest("pk").pk).update(state="dropped")
+    assert plan(run) == 1
+
+
+def test_nothing_is_planned_past_the_last_step() -> None:
+    run = training(max_staleness=5, grpo_steps=1)
+    assert room_ahead(run, run.config) == 2
+
+
+def test_nothing_is_planned_before_the_first_measure() -> None:
+    run = training()
+    run.evaluations.update(state="running")
+    assert plan(run) == 0
+
+
+def test_traces_are_planned_once_and_some_of_each_family() -> None:
+    run = running(msgspec.structs.replace(CONFIG, sft_traces_per_family=1))
+    assert [plan(run), plan(run)] == [2, 0]
+    assert set(Group.objects.values_list("purpose", "script", "size")) == {("reference", "reference", 1)}
+
+
+@pytest.mark.parametrize("state", ["paused", "cancelling"])
+def test_a_run_that_does_not_dispatch_plans_nothing(state: str) -> None:
+    run = training()
+    run.move(state)
+    assert plan(run) == 0
+
+
+def test_rates_count_verdicts_of_recent_versions_only() -> None:
+    run = training()
+    play(run, ["solved", "unsolved", "none"])
+    (found,) = recent_rates(run).values()
+    assert (found.solved, found.tries) == (1, 2)
+    run.take_version(30)
+    assert recent_rates(run) == {}
+
+
+def test_a_budget_of_seconds_runs_from_the_first_training_claim() -> None:
+    run = training(max_seconds=60)
+    plan_groups(run, run.task_set.versions("train")[:1], purpose="train", size=1)
+    assert grpo_seconds(run, at(50)) == 0
+    claim(run, now=START)
+    assert ended_by(run, run.config, now=at(59)) == ""
+    assert ended_by(run, run.config, now=at(60)) == "the budget of 60 s of GRPO is used after 0 steps"
+
+
+def test_when_training_ends_what_waits_is_put_away() -> None:
+    run = training(max_seconds=60)
+    play(run, ["solved", "unsolved"])
+    plan(run)
+    settle(run, at(61))
+    assert run.training_ended
+    assert set(Group.objects.values_list("state", "dropped_reason")) == {("dropped", "run ended")}
+    assert set(Rollout.objects.values_list("state", flat=True)) == {"recorded", "cancelled"}
+    assert not Rollout.objects.filter(state="cancelled", finished_at=None).exists()
+
+
+def test_training_does_not_end_while_a_step_is_made() -> None:
+    run = training(max_seconds=60)
+    plan_groups(run, run.task_set.versions("train")[:1], purpose="train", size=1)
+    claim(run, now=START)
+    batch = in_step(run)
+    settle(run, at(61))
+    assert not run.training_ended
+    batch.move("returned")
+    settle(run, at(62))
+    assert run.training_ended
+
+
+def settle(run: Run, now: datetime) -> None:
+    settle_training(run, run.config, now=now)
+
+
+def test_an_evaluation_run_ends_its_training_at_once() -> None:
+    run = running(RunConfig(grpo_steps=1))
+    Run.objects.update(kind="evaluation")
+    run.refresh_from_db()
+    settle(run, START)
+    assert run.training_ended == "evaluation only"
+
+
+def test_it_says_who_waits_on_whom() -> None:
+    run = training()
+    plan(run)
+    assert waiting(run, START).on == "sandbox worker"
+    make_worker()
+    claim(run)
+    assert waiting(run, START).sentence == "The learner waits for graded groups."
+    run.move("paused")
+    assert waiting(run, START).sentence.startswith("Paused.")
