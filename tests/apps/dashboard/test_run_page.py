@@ -11,8 +11,10 @@ from pytest_django import DjangoAssertNumQueries
 from apps.accounts.models import Project
 from apps.rollouts.models import Rollout
 from apps.runs.models import Run
+from apps.runs.states import STATES
+from apps.trajectories.store import object_store
 from tests.apps.dashboard.factory import make_run, small_run
-from tests.apps.dashboard.people import make_user
+from tests.apps.dashboard.people import make_task_set, make_user
 
 pytestmark = pytest.mark.django_db
 
@@ -178,3 +180,25 @@ def _data(client: Client, run: Run) -> Any:
 
 def _without_token(page: bytes) -> bytes:
     return re.sub(rb'value="[A-Za-z0-9]{64}"', b"", page)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"), [("admission", "This run proves tasks."), ("evaluation", "No evaluation has finished yet.")]
+)
+def test_runs_of_every_kind_have_a_page(client: Client, kind: str, words: str) -> None:
+    user = make_user("ana", "operator")
+    run = make_run(user)
+    Run.objects.filter(pk=run.pk).update(kind=kind, policy=None, endpoint=None)
+    client.force_login(user)
+    assert words in client.get(f"/runs/{run.pk}").content.decode()
+    assert client.get(f"/runs/{run.pk}/live").status_code == 200
+    assert client.get("/").status_code == 200
+
+
+@pytest.mark.parametrize("state", sorted(STATES))
+def test_runs_of_every_state_have_a_page(client: Client, state: str) -> None:
+    user = make_user("ana", "operator")
+    run = make_run(user, state=state, task_set=make_task_set(Project.default(), object_store(), train=1, held_out=0))
+    client.force_login(user)
+    assert client.get(f"/runs/{run.pk}").status_code == 200
+    assert client.get(f"/runs/{run.pk}/live").status_code == 200
