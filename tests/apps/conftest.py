@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from pytest_django import Settings
 
-from tests.apps.factories import PolicyServer, drain_queue
+from tests.apps.factories import drain_queue
+from tests.apps.policy_server import PolicyServer
 from wire.store import FolderStore
 
 

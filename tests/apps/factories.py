@@ -1,12 +1,10 @@
 """Runs for the tests of the stages, and the programs around them played at the wire: segments, outcomes, heartbeats."""
 
-import json
 import threading
 import uuid
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from queue import Empty
 from typing import Any, TypeVar
 
@@ -215,49 +213,6 @@ def play(run: Run, verdicts: list[str], *, now: datetime = START, purpose: str =
     ]
     record(run, outcomes, now=now)
     return claims
-
-
-class PolicyServer:
-    """A small real HTTP server that says what it serves and takes versions, as /v1/models and /v1/policies do."""
-
-    def __init__(self) -> None:
-        self.served: list[str] = []
-        self.refusal = ""
-        self.loads: list[dict[str, str]] = []
-        server = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                self._answer(200, {"data": [{"id": name} for name in server.served]})
-
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                server.loads.append(body)
-                if server.refusal:
-                    self._answer(422, {"error": server.refusal})
-                    return
-                server.served = [*server.served, body["name"]][-4:]
-                self._answer(200, {})
-
-            def _answer(self, status: int, body: object) -> None:
-                data = json.dumps(body).encode()
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            def log_message(self, *_: object) -> None:
-                """Quiet."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-        self._thread.start()
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
 
 
 def drain_queue(name: str) -> list[dict[str, Any]]:

@@ -6,7 +6,8 @@ from apps.checkpoints.publish import publish_versions
 from apps.fleet.models import Endpoint
 from apps.lifecycle.models import Event
 from apps.runs.models import Run
-from tests.apps.factories import START, PolicyServer, make_run
+from tests.apps.factories import START, make_run
+from tests.apps.policy_server import PolicyServer
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("store")]
 

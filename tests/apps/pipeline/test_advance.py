@@ -26,11 +26,11 @@ from tests.apps.factories import (
     CONFIG,
     START,
     Learner,
-    PolicyServer,
     Sandbox,
     make_run,
     segment_of,
 )
+from tests.apps.policy_server import PolicyServer
 from wire.store import FolderStore
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("queues")]

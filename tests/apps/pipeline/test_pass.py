@@ -24,7 +24,6 @@ from learner.messages import StepRequest
 from tests.apps.factories import (
     CONFIG,
     START,
-    PolicyServer,
     Sandbox,
     at,
     beat,
@@ -37,6 +36,7 @@ from tests.apps.factories import (
     step_outcome,
     together,
 )
+from tests.apps.policy_server import PolicyServer
 from wire.incarnation import Orders, orders_key
 from wire.store import FolderStore
 

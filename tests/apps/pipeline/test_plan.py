@@ -4,7 +4,6 @@ import msgspec
 import pytest
 
 from apps.buffer.models import Batch
-from apps.difficulty.rates import recent_rates
 from apps.pipeline.learn import ended_by, grpo_seconds, settle_training
 from apps.pipeline.plan import plan_rollouts, room_ahead
 from apps.pipeline.waiting import waiting
@@ -69,15 +68,6 @@ def test_a_run_that_does_not_dispatch_plans_nothing(state: str) -> None:
     run = training()
     run.move(state)
     assert plan(run) == 0
-
-
-def test_rates_count_verdicts_of_recent_versions_only() -> None:
-    run = training()
-    play(run, ["solved", "unsolved", "none"])
-    (found,) = recent_rates(run).values()
-    assert (found.solved, found.tries) == (1, 2)
-    run.take_version(30)
-    assert recent_rates(run) == {}
 
 
 def test_a_budget_of_seconds_runs_from_the_first_training_claim() -> None:

@@ -24,7 +24,7 @@ def test_a_message_has_its_segment_recorded_and_the_run_looked_at() -> None:
     tell(key, run.pk, hashlib.sha256(segment_of(outcomes)).hexdigest())
     tell(key, run.pk, "")
     assert Rollout.objects.get().state == "recorded"
-    assert drain_queue("control") == [run.pk]
+    assert [str(argument) for argument in drain_queue("control")] == [str(run.pk)]
 
 
 def test_a_message_that_names_another_hash_is_loud_and_changes_nothing() -> None:
