@@ -45,6 +45,29 @@ def make_round(
     )
 
 
+def make_grade(solved: bool | None) -> GradeReport:
+    """solved None: we broke."""
+    if solved is None:
+        error = "the box did not start: no space left on device"
+        return GradeReport(verdict="none", score=None, error=error, seconds=0.12)
+    word = Check(name="out.txt holds the word", passed=solved, detail="" if solved else "got table")
+    return GradeReport(
+        verdict="solved" if solved else "unsolved",
+        score=float(solved),
+        checks=(word, Check(name="note.txt untouched", passed=True)),
+        output="1 passed\n" if solved else "1 failed, 1 passed\n",
+        seconds=0.12,
+    )
+
+
+def make_ending(rng: Random, solved: bool | None) -> Ending:
+    if solved is None:
+        return Ending(kind="infra", detail="box", evidence="bwrap: no space left on device")
+    if not solved and rng.random() < 0.3:
+        return Ending(kind="limit", detail="rounds")
+    return Ending(kind="submitted")
+
+
 def make_outcome(
     rng: Random,
     *,
@@ -71,22 +94,6 @@ def make_outcome(
         played.append(one)
         at = one.started_at + one.model_seconds + one.box_seconds
     broke = solved is None
-    checks = (
-        ()
-        if broke
-        else (
-            Check(name="out.txt holds the word", passed=bool(solved), detail="" if solved else "got table"),
-            Check(name="note.txt untouched", passed=True),
-        )
-    )
-    grade = GradeReport(
-        verdict="none" if broke else "solved" if solved else "unsolved",
-        score=None if broke else float(bool(solved)),
-        checks=checks,
-        output="1 passed\n" if solved else "1 failed, 1 passed\n",
-        error="the box did not start: no space left on device" if broke else "",
-        seconds=0.12,
-    )
     sampled = sum(len(one.sampled_ids) for one in played)
     return Outcome(
         rollout_id=rollout_id,
@@ -94,13 +101,9 @@ def make_outcome(
         attempt=attempt,
         fence=fence,
         incarnation="4f1d7a20c0ffee",
-        ending=Ending(kind="infra", detail="box", evidence="bwrap: no space left on device")
-        if broke
-        else Ending(kind="limit", detail="rounds")
-        if not solved and rng.random() < 0.3
-        else Ending(kind="submitted"),
+        ending=make_ending(rng, solved),
         rounds=tuple(played),
-        grade=grade,
+        grade=make_grade(solved),
         phases=Phases(waited=0.4, start=0.03, agent=at - started_at, grade=0.12),
         use=ResourceUse(
             boxes_started=2,
