@@ -13,14 +13,12 @@ pytestmark = [pytest.mark.process, pytest.mark.sandbox, pytest.mark.chaos]
 
 RUN_SECONDS = 150
 
-EVALUATING = """
+OF = """
 SELECT count(*) FROM rollouts_rollout r JOIN rollouts_group g ON g.id = r.group_id
-WHERE r.run_id = %s AND g.purpose = 'evaluation' AND r.state = 'active'
+WHERE r.run_id = %s AND g.purpose = '{}' AND r.state IN ({})
 """
-TRAINING = """
-SELECT count(*) FROM rollouts_rollout r JOIN rollouts_group g ON g.id = r.group_id
-WHERE r.run_id = %s AND g.purpose = 'train' AND r.state = 'active'
-"""
+EVALUATING, TRAINING = OF.format("evaluation", "'queued', 'active'"), OF.format("train", "'queued', 'active'")
+HELD = OF.format("evaluation", "'active'")
 HANDED = "SELECT count(*) FROM training_learnerstep WHERE run_id = %s AND kind = 'grpo' AND state = 'handed'"
 STEPS = "SELECT count(*) FROM training_learnerstep WHERE run_id = %s AND kind = 'grpo' AND state = 'applied'"
 
@@ -74,7 +72,9 @@ def training(stack: Stack, request: pytest.FixtureRequest) -> Training:
 
 def test_a_killed_sandbox_worker_is_replaced_and_its_rollouts_are_tried_again(training: Training) -> None:
     training.reaches(EVALUATING, 4)
-    training.stack.kill("sandbox")
+    with training.stack.held("policy"):  # so that none ends meanwhile
+        training.reaches(HELD)
+        training.stack.kill("sandbox")
     assert training.ends_whole().attempts["lost"] > 0
 
 
@@ -104,10 +104,11 @@ def test_killed_web_and_control_processes_harm_no_run(training: Training) -> Non
     training.stack.until(training.stack.answers, "the pages answer", seconds=30)
 
 
-def test_rollouts_whose_messages_a_flushed_broker_lost_are_sent_again(training: Training) -> None:
-    stack, valkey = training.stack, training.stack.valkey()
+def test_rollouts_whose_messages_a_flushed_broker_lost_are_sent_again(stack: Stack) -> None:
+    valkey = stack.valkey()
     with stack.held("sandbox"):
         valkey.client_kill_filter(_type="normal", skipme=True)  # else the held one is given the batch all the same
+        training = Training(stack, stack.act("launch", "flushed"))
         stack.until(lambda: valkey.llen("rollouts"), "a batch waits", seconds=RUN_SECONDS)
         valkey.flushall()
     assert training.ends_whole().attempts["lost"] > 0
