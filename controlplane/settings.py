@@ -85,7 +85,6 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "controlplane.request_id.RequestIdMiddleware",
-    "apps.dashboard.outage.DatabaseOutageMiddleware",
     "controlplane.api_version.ApiVersionMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",

@@ -18,7 +18,8 @@ from playwright.sync_api import BrowserContext, sync_playwright
 
 T = TypeVar("T")
 START_SECONDS = 40
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or "/usr/bin/chromium"
+"""Without one the tests fail, and say so."""
 QUIET = (
     "--headless",
     "--no-sandbox",
@@ -90,7 +91,7 @@ def web_process() -> Iterator[Web]:
 def browser(web: Web, cookies: dict[str, str], **options: Any) -> Iterator[BrowserContext]:
     """A fresh Chromium profile that is signed in by these cookies."""
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM or None, args=list(QUIET))
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
         context = chromium.new_context(**options)
         context.add_cookies([{"name": name, "value": value, "url": web.address} for name, value in cookies.items()])
         try:

@@ -12,13 +12,9 @@ from apps.runs.models import Run
 from apps.trajectories.store import object_store
 from tests.apps.dashboard.factory import make_run, small_run
 from tests.apps.dashboard.people import make_task_set, make_user
-from tests.browser.pages import CHROMIUM, Web, beside, browser, collect_static, web_process
+from tests.browser.pages import Web, beside, browser, collect_static, web_process
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.django_db(transaction=True),
-    pytest.mark.skipif(not CHROMIUM, reason="no Chromium on this host"),
-]
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 MS = 30_000
 

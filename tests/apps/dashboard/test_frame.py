@@ -3,12 +3,9 @@
 import re
 
 import pytest
-from django.db import OperationalError
-from django.http import HttpResponse
-from django.test import Client, RequestFactory
+from django.test import Client
 from django.urls import reverse
 
-from apps.dashboard.outage import DatabaseOutageMiddleware
 from apps.rollouts.models import Rollout
 from tests.apps.dashboard.factory import small_run
 from tests.apps.dashboard.people import make_user
@@ -77,21 +74,3 @@ def test_search_finds_runs_by_number_and_tasks_by_name(client: Client) -> None:
     assert run.name in client.get(f"/search?q={run.pk}").content.decode()
     assert "told-word-train-0" in client.get("/search?q=told-word-tr").content.decode()
     assert "Nothing of that name" in client.get("/search?q=zzzz").content.decode()
-
-
-def test_a_lost_database_is_said_plainly() -> None:
-    request = RequestFactory().get("/")
-    middleware = DatabaseOutageMiddleware(lambda _: HttpResponse())
-    answer = middleware.process_exception(request, OperationalError("connection refused"))
-    assert answer is not None
-    assert answer.status_code == 503
-    assert answer["Retry-After"] == "5"
-    assert "The database does not answer" in answer.content.decode()
-    assert middleware.process_exception(request, ValueError("ours")) is None
-
-
-def test_a_lost_database_before_the_views_is_said_plainly_too() -> None:
-    def lose(_: object) -> HttpResponse:
-        raise OperationalError("connection refused")
-
-    assert DatabaseOutageMiddleware(lose)(RequestFactory().get("/")).status_code == 503
