@@ -18,7 +18,9 @@ class Command(BaseCommand):
     help = "Import task folders (Harbor format) into a task set, and prove them in real boxes."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("folder", nargs="?", type=Path, help="a folder with train/, held-out/ or unseen/ task folders")
+        parser.add_argument(
+            "folder", nargs="?", type=Path, help="a folder with train/, held-out/ or unseen/ task folders"
+        )
         parser.add_argument("--name", default="", help="of the task set; default: the folder's name")
         parser.add_argument("--bundled", action="store_true", help="the task set that ships with Assay")
 
