@@ -26,7 +26,7 @@ def measure() -> None:
 
 def _scripted(run: Run) -> list[Measurement]:
     rows = list(Rollout.objects.of(run).exclude(finished_at=None).values_list("claimed_at", "finished_at", "attempt"))
-    seconds = _span([row[0] for row in rows], [row[1] for row in rows])
+    seconds = _span([row[0] for row in rows if row[0]], [row[1] for row in rows if row[1]])
     again = sum(row[2] - 1 for row in rows)
     rate = len(rows) / seconds
     return [Measurement("scripted rollouts, two boxes each", "bubblewrap", rate, "1/s", len(rows), failures=again)]
