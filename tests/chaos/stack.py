@@ -188,8 +188,14 @@ class Stack:
 
 
 def _left_of(processes: dict[int, psutil.Process]) -> list[str]:
-    groups = (group for group in CGROUPS.rglob("assay/*-*") if int(group.name.split("-")[0]) in processes)
-    return [str(each) for each in processes.values() if _lives(each)] + [str(group) for group in groups]
+    pids = {str(pid) for pid in processes}
+    groups = [group for group in _worker_groups() if Path(group).name.split("-")[0] in pids]
+    return [str(each) for each in processes.values() if _lives(each)] + groups
+
+
+def _worker_groups() -> list[str]:
+    """Control groups are named for the process that made them; others come and go meanwhile."""
+    return [f"{top}/{name}" for top, names, _ in os.walk(CGROUPS) if Path(top).name == "assay" for name in names]
 
 
 def _lives(process: psutil.Process) -> bool:
