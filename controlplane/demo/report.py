@@ -32,7 +32,7 @@ def phases(run: Run, suite: str) -> Phases | None:
     base, warm, final = (
         done.filter(why="first").first(),
         done.filter(why="warm").first(),
-        done.filter(why="last").last(),
+        done.filter(version=run.policy_version).last(),
     )
     if base is None or warm is None or final is None:
         return None
