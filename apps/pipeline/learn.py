@@ -14,6 +14,7 @@ from apps.rollouts.models import Group, Rollout
 from apps.runs.config import RunConfig
 from apps.runs.models import Run
 from apps.training.hand_over import hand_over, resend_unheld
+from apps.training.lease import has_learner
 from apps.training.models import LearnerStep, live_steps, live_versions
 from wire.store import Store
 
@@ -21,7 +22,7 @@ from wire.store import Store
 def feed_learner(run: Run, config: RunConfig, store: Store, *, now: datetime) -> None:
     """Hand the next batch over, if there is one and nothing stands in the way."""
     resend_unheld(run, config, now=now)
-    if not run.dispatching or run.training_ended or batch_open(run):
+    if not run.dispatching or run.training_ended or batch_open(run) or not has_learner(run):
         return
     batch = _next_batch(run, config, store)
     if batch is not None:

@@ -12,6 +12,7 @@ from apps.runs.config import RunConfig
 from apps.runs.models import Run
 from apps.tasks.curriculum import Candidate, choose
 from apps.tasks.models import TaskVersion
+from apps.training.lease import has_learner
 from apps.training.models import live_steps
 
 
@@ -22,7 +23,7 @@ def plan_rollouts(run: Run, config: RunConfig) -> int:
     if live_steps(run, "sft") < config.sft_steps:
         return _plan_traces(run, config)
     room = room_ahead(run, config)
-    if room <= 0 or warm_evaluation_pending(run, config):
+    if room <= 0 or warm_evaluation_pending(run, config) or not has_learner(run):
         return 0
     return len(plan_groups(run, _next_tasks(run, config, room), purpose="train", size=config.group_size))
 

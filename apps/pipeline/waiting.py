@@ -9,6 +9,7 @@ from apps.fleet.models import Worker
 from apps.pipeline.learn import traces_ready, warm_evaluation_pending
 from apps.rollouts.models import Rollout
 from apps.runs.models import Run
+from apps.training.lease import learner_holder
 from apps.training.models import live_steps
 
 
@@ -47,6 +48,9 @@ def _working(run: Run, in_flight: int, planned: int) -> Waiting:
         return Waiting("tasks", "controls", f"Controls run: {in_flight} in flight, {planned} planned.", healthy=True)
     stepping = batch_open(run)
     config = run.config
+    holder = learner_holder()
+    if holder is not None and holder.pk != run.pk and run.kind == "training" and not (run.training_ended or in_flight):
+        return Waiting("learner", "another run", f"Run {holder.pk} has the learner; this one is next.", healthy=True)
     if live_steps(run, "sft") < config.sft_steps:
         if not traces_ready(run):
             return Waiting("learner", "traces", "The reference traces are being executed.", healthy=True)
