@@ -12,6 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 from rich.console import Console
 
 from apps.runs.config import RunConfig
+from apps.runs.control import cancel
 from apps.runs.launch import LaunchError, launch_run
 from apps.runs.models import Run
 from apps.runs.presets import PRESETS
@@ -124,6 +125,8 @@ class Demo:
         if earlier is not None and not self.again and earlier.state not in ("failed", "cancelled"):
             self.console.print(f"Run {earlier.pk} is {earlier.state}: {self._address()}runs/{earlier.pk}")
             return earlier
+        if earlier is not None and not earlier.ended:
+            cancel(earlier, self.user.username, "the demo begins again")
         conversion = start_conversion()
         task_set, controls = bundled_tasks(self.project)
         if controls is not None:
