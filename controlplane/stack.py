@@ -125,7 +125,8 @@ def _environment(threads: int) -> dict[str, str]:
         "ASSAY_POLICY_URL": settings.ASSAY_POLICY_URL,
         "ASSAY_THREADS": str(threads),
         "PYTHONUNBUFFERED": "1",
-        # The learner and the policy server share the cores: a torch thread that spins at a barrier takes the other's.
+        "ASSAY_TORCH_THREADS": str(settings.ASSAY_TORCH_THREADS),
+        # A torch thread that spins at a barrier takes a core from somebody who could use it.
         "OMP_WAIT_POLICY": "PASSIVE",
         # With an arena a thread, what one step has freed stays out of reach of the next one: a gigabyte in the learner.
         "MALLOC_ARENA_MAX": "2",
@@ -198,6 +199,7 @@ def _policy() -> Process:
         "policy",
         *("-m", "learner.serve", "--host", host, "--port", str(port)),
         *("--store", settings.ASSAY_STORE_URL, "--cache", str(settings.ASSAY_DATA / "weights")),
+        *("--threads", str(settings.ASSAY_TORCH_THREADS)),
     )
     return replace(process, ready=lambda: accepts(host, port), ready_seconds=180.0)
 

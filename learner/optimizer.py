@@ -34,6 +34,13 @@ class MasterAdamW:
         self._masters = {name: weight.detach().float().clone() for name, weight in self._named.items()}
         self._adam = torch.optim.AdamW(self._masters.values(), lr=0.0, fused=True)
 
+    @torch.no_grad()
+    def restart(self) -> None:
+        """As made anew from the network's weights, in the memory that it has: two states at once would be too much."""
+        for name, weight in self._named.items():
+            self._masters[name].copy_(weight)
+        self._adam = torch.optim.AdamW(self._masters.values(), lr=0.0, fused=True)
+
     @property
     def steps(self) -> int:
         state = next(iter(self._adam.state.values()), None)

@@ -41,7 +41,7 @@ def settle(resident: Resident | None, request: StepRequest, parent: Path) -> Res
     """
     if resident and resident.holds(request.run_id, request.parent_version):
         if request.fresh_optimizer:
-            resident.optimizer = MasterAdamW(resident.network.module)
+            resident.optimizer.restart()
         return resident
     resume = None if request.fresh_optimizer else read_resume(parent)
     if resume is None and not request.fresh_optimizer:

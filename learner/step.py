@@ -20,7 +20,7 @@ from learner.pack import Pack, check_sample, pack_groups
 
 _PACK_IDS = 512
 """Bounds memory: activations and attention of one pack."""
-_HEAD_TOKENS = 512
+_HEAD_TOKENS = 256
 """Bounds memory: fp32 logits held at once."""
 
 

@@ -9,12 +9,12 @@ from kombu.exceptions import OperationalError
 log = logging.getLogger(__name__)
 
 NUDGE_JOB = "pipeline.nudge"
-SECONDS = 0.15
+SECONDS = 0.4
 _last: dict[int, float] = {}
 
 
 def nudge(run_id: int) -> None:
-    """At most some seven times a second a process."""
+    """At most some two times a second a process: a pass looks at everything, and costs as much each time."""
     now = time.monotonic()
     if now - _last.get(run_id, 0.0) < SECONDS:
         return

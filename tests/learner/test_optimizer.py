@@ -95,3 +95,18 @@ def test_updates_smaller_than_bf16_add_up() -> None:
         optimizer.add_gradients()
         optimizer.step(tiny)
     torch.testing.assert_close(network.weight.float(), before.float() - 3e-3, atol=1e-3, rtol=0)
+
+
+def test_a_restart_equals_an_optimizer_made_anew() -> None:
+    network = layer()
+    optimizer = MasterAdamW(network)
+    learn(network, optimizer, 0)
+    other = layer(1)
+    other.load_state_dict(network.state_dict())
+    fresh = MasterAdamW(other)
+    optimizer.restart()
+    for seed in range(1, 3):
+        learn(network, optimizer, seed)
+        learn(other, fresh, seed)
+    assert torch.equal(master(optimizer), master(fresh))
+    assert optimizer.steps == fresh.steps == 2
