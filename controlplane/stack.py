@@ -128,8 +128,8 @@ def _environment(threads: int) -> dict[str, str]:
         "ASSAY_TORCH_THREADS": str(settings.ASSAY_TORCH_THREADS),
         # A torch thread that spins at a barrier takes a core from somebody who could use it.
         "OMP_WAIT_POLICY": "PASSIVE",
-        # With an arena a thread, what one step has freed stays out of reach of the next one: a gigabyte in the learner.
-        "MALLOC_ARENA_MAX": "2",
+        # With an arena a thread, what one step has freed stays out of reach of the next one.
+        "MALLOC_ARENA_MAX": "1",
         # Celery warns root at each start. What protects this machine is the boxes, not the user of the workers.
         "PYTHONWARNINGS": "ignore:You're running the worker with superuser privileges",
     }

@@ -14,7 +14,7 @@ from learner.serve.cohort import Cohort, Counters, Policy, Row
 log = logging.getLogger(__name__)
 
 _SHORTEST = 384
-_MEMORY_BUDGET = 1 << 30
+_MEMORY_BUDGET = 1 << 29
 _MAX_ROWS = 64
 _STOP_SECONDS = 1.0
 

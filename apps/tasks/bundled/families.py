@@ -14,11 +14,9 @@ from apps.tasks.bundled.unseen import UNSEEN_ONE_ROUND, UNSEEN_TWO_ROUNDS
 Split = Literal["train", "held-out", "unseen"]
 SplitRole = Literal["trained", "unseen"]
 
-TRAIN_SEEDS = tuple(range(8))
+TRAIN_SEEDS = tuple(range(24))
 HELD_OUT_SEEDS = (10_000, 10_001)
 UNSEEN_SEEDS = (20_000, 20_001, 20_002, 20_003)
-TRACE_SEEDS = TRAIN_SEEDS[:4]
-"""Of the train seeds, those whose reference rounds are the traces of a warm start."""
 
 
 @dataclass(frozen=True)

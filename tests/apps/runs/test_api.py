@@ -41,7 +41,7 @@ def test_a_launched_run_is_queued_with_its_config_whole() -> None:
     assert response["Location"].endswith(f"/api/v1/runs/{run['id']}")
     assert (run["state"], run["kind"], run["created_by"], run["project"]) == ("queued", "training", "ann", "default")
     config = run["revisions"][0]["config"]
-    assert (config["grpo_steps"], config["sft_steps"]) == (3, 21)
+    assert (config["grpo_steps"], config["sft_steps"]) == (3, 23)
     assert [(row["before"], row["after"]) for row in run["history"]] == [("draft", "queued")]
 
 

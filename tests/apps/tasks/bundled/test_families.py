@@ -9,7 +9,6 @@ import pytest
 
 from apps.tasks.bundled.families import (
     FAMILIES,
-    TRACE_SEEDS,
     TRAIN_SEEDS,
     Planned,
     default_families,
@@ -127,7 +126,6 @@ def test_no_instance_of_one_split_is_also_in_another() -> None:
     plan = default_plan()
     assert len({content(planned) for planned in plan}) == len(plan)
     assert {planned.seed for planned in plan if planned.split == "held-out"}.isdisjoint(TRAIN_SEEDS)
-    assert set(TRACE_SEEDS) <= set(TRAIN_SEEDS)
 
 
 def test_the_default_plan_holds_every_family_in_its_splits() -> None:
