@@ -18,7 +18,7 @@ from learner.network import Network
 from learner.optimizer import MasterAdamW
 from learner.pack import Pack, check_sample, pack_groups
 
-_PACK_IDS = 512
+_PACK_IDS = 384
 """Bounds memory: activations and attention of one pack."""
 _HEAD_TOKENS = 256
 """Bounds memory: fp32 logits held at once."""

@@ -10,8 +10,9 @@ from learner.serve.weights import Layer, Shape, Weights
 
 
 def new_memory(weights: Weights, rows: int, positions: int) -> torch.Tensor:
+    """Zeros, not whatever was there: attention weighs an unread position with 0, and 0 times NaN is NaN."""
     shape = weights.shape
-    return torch.empty(shape.layers, 2, rows, positions, shape.kv_width, dtype=weights.dtype)
+    return torch.zeros(shape.layers, 2, rows, positions, shape.kv_width, dtype=weights.dtype)
 
 
 def _norm(x: torch.Tensor, scale: torch.Tensor, weights: Weights) -> torch.Tensor:

@@ -17,7 +17,7 @@ from learner.serve.text import Text
 from learner.serve.weights import WeightsError, load_weights
 from wire.store import Store, StoreError
 
-_PREFIX_BUDGET = 256 << 20
+_PREFIX_BUDGET = 128 << 20
 
 
 @dataclass(frozen=True)

@@ -1,3 +1,4 @@
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,23 @@ def test_rows_of_different_length_do_not_see_each_other(tmp_path: Path) -> None:
         alone.append(decode(weights, torch.tensor([50 + slot]), torch.tensor([length]), memory)[0])
     logits = decode(weights, torch.tensor([50, 51, 52]), torch.tensor([3, 9, 5]), together)
     torch.testing.assert_close(logits, torch.stack(alone), rtol=1e-5, atol=1e-5)
+
+
+@pytest.fixture
+def garbage_in_fresh_memory() -> Iterator[None]:
+    """torch fills memory that nobody has written with NaN."""
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+@torch.inference_mode()
+def test_what_lay_in_fresh_memory_reaches_no_logits(tmp_path: Path, garbage_in_fresh_memory: None) -> None:
+    assert torch.empty(1).isnan().all()
+    weights, _ = load_weights(tiny_policy(tmp_path / "policy"), torch.float32)
+    together = new_memory(weights, 2, 16)
+    logits = decode(weights, torch.tensor([50, 51]), torch.tensor([0, 9]), together)
+    assert logits.isfinite().all()
 
 
 def test_a_model_of_another_kind_is_refused(tmp_path: Path) -> None:
