@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import fsum, sqrt
 
-from .interval import FEW_CLUSTERS, NO_WIDTH, Interval, StatisticsError, t_interval, undefined
+from .interval import Interval, StatisticsError, t_interval, undefined
 from .proportion import wilson, wilson_bounds
 from .tries import TaskTries, family_count
 
@@ -61,23 +61,3 @@ def _without_spread(found: Interval, estimate: float) -> Interval:
     low, high = wilson_bounds(min(1.0, max(0.0, estimate)), found.clusters)
     why = "no spread between families: each counted as one try"
     return replace(found, low=low, high=high, method="wilson over families", why=why)
-
-
-def difference_of_groups(a: Sequence[TaskTries], b: Sequence[TaskTries]) -> Interval:
-    """Mean of a minus mean of b where they are different tasks (trained and held-out families): unpaired."""
-    method = "unpaired difference, clustered Welch t"
-    one, other = task_mean(a), task_mean(b)
-    n, clusters = one.n + other.n, one.clusters + other.clusters
-    if one.estimate is None or other.estimate is None:
-        return undefined(None, n, clusters, method, "no tasks on one side")
-    estimate = one.estimate - other.estimate
-    errors = [clustered_error([task.mean for task in side], [task.family for task in side]) for side in (a, b)]
-    if errors[0] is None or errors[1] is None:
-        return undefined(estimate, n, clusters, method, "1 cluster on one side")
-    variances = errors[0] ** 2, errors[1] ** 2
-    if sum(variances) <= NO_WIDTH**2:
-        return undefined(estimate, n, clusters, method, "no spread between clusters")
-    degrees = sum(variances) ** 2 / (variances[0] ** 2 / (one.clusters - 1) + variances[1] ** 2 / (other.clusters - 1))
-    found = t_interval(estimate, sqrt(sum(variances)), degrees, n, clusters, method)
-    fewer = min(one.clusters, other.clusters)
-    return replace(found, why=f"only {fewer} clusters on one side: unreliable") if fewer < FEW_CLUSTERS else found

@@ -30,10 +30,6 @@ class Interval:
     method: str
     why: str = ""
     """Why a bound is missing, or what a reader must know of it."""
-    seed: int | None = None
-    """Of a bootstrap, so that the same data give the same bounds again."""
-    draws: int = 0
-    """Of a bootstrap."""
 
     def __post_init__(self) -> None:
         if (self.estimate is None or self.low is None or self.high is None) and not self.why:

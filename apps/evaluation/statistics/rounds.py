@@ -1,14 +1,12 @@
-"""How many rounds success takes: the share solved within k rounds, its area, and the Kaplan-Meier median.
+"""How many rounds success takes: the share solved within k rounds, and the Kaplan-Meier median.
 
 An unsolved try stays at risk up to the cap however the agent ended; only infra and our own early stops are censored.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from math import inf
+from dataclasses import dataclass
 from typing import Literal
 
-from .bootstrap import cluster_bootstrap
 from .clustered import success_rate
 from .interval import NO_WIDTH, Interval, StatisticsError
 from .tries import Try, tries_by_task
@@ -58,12 +56,6 @@ def solved_within(tries: Sequence[RoundsTry], cap: int) -> tuple[SolvedWithin, .
     return tuple(_solved_within(graded, k) for k in range(1, cap + 1))
 
 
-def area_under_curve(tries: Sequence[RoundsTry], cap: int) -> Interval:
-    """nAUC: the mean of SR_1 ... SR_cap. A try solved in round r counts for the cap - r + 1 points from r on."""
-    graded = _graded(tries, cap)
-    return success_rate(tries_by_task(Try(one.task, one.family, _share(one, cap)) for one in graded))
-
-
 def rounds_to_success(tries: Sequence[RoundsTry], cap: int) -> RoundsToSuccess:
     _check(tries, cap)
     at_risk = tuple(sum(_leaves_after(one, cap) >= k for one in tries) for k in range(1, cap + 1))
@@ -78,25 +70,9 @@ def rounds_to_success(tries: Sequence[RoundsTry], cap: int) -> RoundsToSuccess:
     return RoundsToSuccess(median, why, tuple(survival), at_risk, solved, len(tries), censored)
 
 
-def median_rounds(tries: Sequence[RoundsTry], cap: int, seed: int) -> Interval:
-    """The median with bootstrap bounds; None stands for not reached."""
-
-    def median(drawn: Sequence[RoundsTry]) -> float:
-        found = rounds_to_success(drawn, cap).median
-        return inf if found is None else found
-
-    found = cluster_bootstrap(tries, lambda one: one.family, median, seed)
-    unreached = tries and found.estimate is None
-    return replace(found, why=f"median not reached within {cap} rounds") if unreached else found
-
-
 def _solved_within(graded: Sequence[RoundsTry], k: int) -> SolvedWithin:
     hits = [Try(one.task, one.family, float(one.end == "solved" and one.rounds <= k)) for one in graded]
     return SolvedWithin(k, sum(hit.value == 1 for hit in hits), len(graded), success_rate(tries_by_task(hits)))
-
-
-def _share(one: RoundsTry, cap: int) -> float:
-    return (cap - one.rounds + 1) / cap if one.end == "solved" else 0.0
 
 
 def _leaves_after(one: RoundsTry, cap: int) -> int:

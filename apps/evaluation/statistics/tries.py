@@ -31,10 +31,6 @@ class TaskTries:
     def mean(self) -> float:
         return fsum(self.values) / len(self.values)
 
-    @property
-    def solved(self) -> int:
-        return sum(value >= 1 for value in self.values)
-
 
 def tries_by_task(tries: Iterable[Try]) -> tuple[TaskTries, ...]:
     """Sorted by task, whatever the order of the tries."""

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.evaluation.statistics.clustered import clustered_error, difference_of_groups, success_rate, task_mean
+from apps.evaluation.statistics.clustered import clustered_error, success_rate, task_mean
 from apps.evaluation.statistics.interval import StatisticsError
 from apps.evaluation.statistics.proportion import wilson
 from apps.evaluation.statistics.tries import TaskTries
@@ -69,18 +69,6 @@ def test_no_tasks_have_no_mean() -> None:
 def test_a_rate_of_other_numbers_is_refused() -> None:
     with pytest.raises(StatisticsError, match="from 0 to 1"):
         success_rate(alone(2, 0))
-
-
-def test_different_tasks_are_compared_unpaired() -> None:
-    found = difference_of_groups(alone(0.5, 0.75, 1, 0, 0.25), alone(0.25, 0.75, 0.75, 0, 0))
-    assert found.estimate == pytest.approx(0.15)
-    # Standard error .2449 with Welch's 7.986 degrees: t = 2.3067.
-    assert found.high == pytest.approx(0.15 + 2.3067 * 0.244949, abs=1e-4)
-
-
-def test_one_cluster_on_either_side_has_no_interval() -> None:
-    found = difference_of_groups(tasks_of([1, 0]), alone(1, 0))
-    assert (found.estimate, found.low, found.why) == (0, None, "1 cluster on one side")
 
 
 @given(verdicts())

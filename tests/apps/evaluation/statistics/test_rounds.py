@@ -7,8 +7,6 @@ from hypothesis import strategies as st
 from apps.evaluation.statistics.interval import StatisticsError
 from apps.evaluation.statistics.rounds import (
     RoundsTry,
-    area_under_curve,
-    median_rounds,
     rounds_to_success,
     solved_within,
 )
@@ -42,11 +40,6 @@ def test_what_infra_ended_is_not_in_the_denominator_of_the_curve() -> None:
     assert [(point.solved, point.tries) for point in curve] == [(1, 2), (1, 2)]
 
 
-def test_the_area_is_the_mean_of_the_curve() -> None:
-    curve = [point.rate.estimate or 0 for point in solved_within(PUBLISHED, cap=5)]
-    assert area_under_curve(PUBLISHED, cap=5).estimate == pytest.approx(sum(curve) / 5)
-
-
 def test_giving_up_early_is_not_censoring() -> None:
     found = rounds_to_success(tries_of((1, "unsolved"), (1, "unsolved"), (2, "solved")), cap=3)
     assert found.at_risk == (3, 3, 2)
@@ -69,17 +62,6 @@ def test_the_median_is_where_half_are_solved() -> None:
 
 def test_no_tries_have_no_median() -> None:
     assert rounds_to_success([], cap=3).why == "no tries"
-
-
-def test_the_bounds_of_the_median_may_be_open() -> None:
-    found = median_rounds(PUBLISHED, cap=5, seed=11)
-    assert (found.estimate, found.low, found.high, found.seed) == (2, 1, None, 11)
-    assert found.why == "lies beyond what was measured"
-
-
-def test_a_median_not_reached_says_so() -> None:
-    found = median_rounds(tries_of((1, "solved"), (4, "unsolved"), (4, "unsolved")), cap=4, seed=11)
-    assert (found.estimate, found.why) == (None, "median not reached within 4 rounds")
 
 
 @pytest.mark.parametrize(("rounds", "end"), [(6, "solved"), (0, "solved"), (-1, "infra")])
