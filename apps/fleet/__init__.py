@@ -1,1 +1,1 @@
-"""What the work runs on: workers by incarnation, policy endpoints, circuit breakers."""
+"""What the work runs on: workers by incarnation, policy endpoints."""

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
 from django.db import models, transaction
-from django.db.models import F, Q
+from django.db.models import Q
 from django.utils import timezone
 
 from wire.incarnation import Heartbeat
@@ -152,37 +152,3 @@ class Endpoint(models.Model):
         """Keep what a check found."""
         self.healthy, self.error, self.served, self.checked_at = healthy, error, served, now
         self.save(update_fields=["healthy", "error", "served", "checked_at"])
-
-
-class BreakerQuerySet(models.QuerySet["Breaker"]):
-    def open_at(self, now: datetime) -> Self:
-        return self.filter(open_until__gt=now)
-
-
-class Breaker(models.Model):
-    """A circuit breaker, keyed by plain strings: kind 'task' and the task's digest, for one."""
-
-    kind = models.CharField(max_length=20)
-    key = models.CharField(max_length=200)
-    failures = models.IntegerField(default=0)
-    open_until = models.DateTimeField(null=True, blank=True)
-    reason = models.TextField(blank=True)
-
-    objects = BreakerQuerySet.as_manager()
-
-    class Meta:
-        constraints = [models.UniqueConstraint(fields=["kind", "key"], name="breaker_once")]
-
-    def __str__(self) -> str:
-        return f"{self.kind} {self.key}"
-
-    @classmethod
-    def note_failure(cls, kind: str, key: str, reason: str, *, limit: int, pause: timedelta, now: datetime) -> None:
-        """One more failure in a row; at the limit the breaker opens for a while."""
-        breaker, _ = cls.objects.get_or_create(kind=kind, key=key)
-        cls.objects.filter(pk=breaker.pk).update(failures=F("failures") + 1, reason=reason)
-        cls.objects.filter(pk=breaker.pk, failures__gte=limit).update(open_until=now + pause, failures=0)
-
-    @classmethod
-    def note_success(cls, kind: str, key: str) -> None:
-        cls.objects.filter(kind=kind, key=key).update(failures=0, open_until=None, reason="")

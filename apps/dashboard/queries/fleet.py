@@ -1,10 +1,10 @@
-"""Workers, policy endpoints and breakers, as the fleet page shows them."""
+"""Workers and policy endpoints, as the fleet page shows them."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from apps.dashboard.badges import WORKERS, Badge, badge
-from apps.fleet.models import Breaker, Endpoint, Worker
+from apps.fleet.models import Endpoint, Worker
 from apps.rollouts.models import Rollout
 from apps.rollouts.states import PLANNED
 
@@ -52,8 +52,6 @@ class Fleet:
     gone: list[WorkerRow]
     pools: list[Pool]
     endpoints: list[Endpoint]
-    breakers: list[Breaker]
-    closed_breakers: int
 
     @property
     def answering(self) -> int:
@@ -63,14 +61,11 @@ class Fleet:
 def fleet(now: datetime) -> Fleet:
     present = [_row(worker, now) for worker in Worker.objects.present().order_by("kind", "host", "started_at", "id")]
     gone = Worker.objects.filter(gone_at__gt=now - GONE_SHOWN).order_by("-gone_at", "-id")[:MOST_GONE]
-    open_breakers = list(Breaker.objects.open_at(now).order_by("kind", "key"))
     return Fleet(
         present=present,
         gone=[_row(worker, now) for worker in gone],
         pools=_pools(present),
         endpoints=list(Endpoint.objects.order_by("name")),
-        breakers=open_breakers,
-        closed_breakers=Breaker.objects.count() - len(open_breakers),
     )
 
 

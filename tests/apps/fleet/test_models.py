@@ -2,7 +2,7 @@ import pytest
 from django.db import IntegrityError
 
 from apps.fleet.jobs import heartbeat
-from apps.fleet.models import GONE_AFTER, SUSPECT_AFTER, Breaker, Worker
+from apps.fleet.models import GONE_AFTER, SUSPECT_AFTER, Worker
 from tests.apps.factories import START, at, beat, make_heartbeat, make_worker
 
 pytestmark = pytest.mark.django_db
@@ -75,11 +75,3 @@ def test_there_are_two_kinds_of_workers() -> None:
         Worker.objects.create(
             incarnation="a", kind="cook", host="h", pid=1, started_at=START, heartbeat_at=START, sent_at=START
         )
-
-
-def test_a_breaker_opens_at_the_limit_and_closes_with_a_success() -> None:
-    for _ in range(3):
-        Breaker.note_failure("task", "digest", "broke", limit=3, pause=SUSPECT_AFTER, now=START)
-    assert Breaker.objects.open_at(at(1)).exists()
-    Breaker.note_success("task", "digest")
-    assert not Breaker.objects.open_at(at(1)).exists()
