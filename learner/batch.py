@@ -35,10 +35,6 @@ class Plan:
     def lessons(self) -> list[Lesson]:
         return [lesson for group in self.groups for lesson in group]
 
-    @property
-    def trainable_tokens(self) -> int:
-        return sum(sum(lesson.sample.trainable) for lesson in self.lessons)
-
 
 def plan_step(kind: StepKind, groups: Sequence[SampleGroup], advantage_eps: float) -> Plan:
     """Raises BatchError, UnscoredError."""

@@ -23,9 +23,6 @@ class GroupQuerySet(models.QuerySet["Group"]):
     def of(self, run: Run) -> Self:
         return self.filter(run=run)
 
-    def to_learn_from(self) -> Self:
-        return self.filter(purpose__in=("train", "reference"))
-
 
 class Group(Stateful):
     """The tries of one task at one time, compared with each other."""

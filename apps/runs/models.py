@@ -3,7 +3,6 @@
 Task set, policy and reward formula never change within a run; a policy version is never reused.
 """
 
-from collections.abc import Iterable
 from datetime import datetime
 from typing import Self
 
@@ -182,9 +181,3 @@ class ConfigRevision(models.Model):
 
     def parsed(self) -> RunConfig:
         return msgspec.convert(self.config, RunConfig)
-
-
-def families_of(task_set: TaskSet, splits: Iterable[str]) -> list[str]:
-    """The families of some splits of a task set, sorted."""
-    rows = task_set.entries.filter(split__in=list(splits)).values_list("family", flat=True)
-    return sorted(set(rows))

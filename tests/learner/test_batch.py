@@ -34,7 +34,9 @@ def test_a_split_trajectory_weighs_as_much_as_a_whole_one() -> None:
 
 def test_sft_weighs_every_trainable_token_alike() -> None:
     plan = plan_step("sft", groups(), 1e-6)
-    assert {lesson.weight for lesson in plan.lessons} == {1 / plan.trainable_tokens}
+    assert {lesson.weight for lesson in plan.lessons} == {
+        1 / sum(sum(lesson.sample.trainable) for lesson in plan.lessons)
+    }
 
 
 def test_a_group_that_contradicts_itself_is_refused() -> None:

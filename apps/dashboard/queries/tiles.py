@@ -20,7 +20,6 @@ from apps.fleet.models import Worker
 from apps.rollouts.models import Attempt
 from apps.runs.config import RunConfig
 from apps.runs.models import Run
-from apps.training.models import LearnerStep
 from apps.trajectories.models import Trajectory
 
 WINDOW_VERSIONS = 8
@@ -285,7 +284,3 @@ def _tokens(run: Run, config: RunConfig, steps: Table) -> Tile:
         spark_says="learner tokens a second, by step",
         title="Of recorded attempts of every purpose",
     )
-
-
-def last_step(run: Run) -> LearnerStep | None:
-    return LearnerStep.objects.of(run).live().order_by("-version").first()

@@ -67,10 +67,6 @@ class TaskFolder:
     digest: str
     files: tuple[ContentFile, ...]
 
-    @property
-    def has_solution(self) -> bool:
-        return bool(self.reference_rounds)
-
 
 def read_folder(folder: Path) -> TaskFolder:
     """Raises TaskFormatError."""

@@ -91,7 +91,7 @@ def test_rounds_are_read_in_their_order(tmp_path: Path) -> None:
     rounds: dict[str, str | None] = {"solution/rounds/02.sh": "two", "solution/rounds/01.sh": "one"}
     assert read_folder(task_folder(tmp_path, rounds)).reference_rounds == ("one", "two")
     bare = read_folder(task_folder(tmp_path / "bare", {"solution/solve.sh": None}))
-    assert not bare.has_solution
+    assert not bare.reference_rounds
 
 
 @pytest.mark.parametrize("path", ["task.toml", "instruction.md", "environment/Dockerfile", "tests/test.sh"])
