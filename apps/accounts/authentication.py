@@ -17,7 +17,8 @@ class TokenAuthentication(BaseAuthentication):
         token = ApiToken.find(text.strip(), timezone.now())
         if token is None:
             raise AuthenticationFailed(
-                "The API token is unknown, revoked or expired. Make a new one on your account page."
+                "The API token is unknown, revoked or expired. Make a new one with `manage.py issue_token`, "
+                "or by POST /api/v1/tokens."
             )
         token.touch(timezone.now())
         return token.user, token

@@ -58,6 +58,12 @@ def test_a_revoked_token_opens_nothing_and_its_row_stays() -> None:
     assert ApiToken.objects.get(pk=issued["id"]).revoked_at is not None
 
 
+def test_who_comes_with_an_unknown_token_hears_where_one_is_made() -> None:
+    said = bearer("assay_nobody.secret").get(TOKENS).content.decode()
+    assert "manage.py issue_token" in said
+    assert "POST /api/v1/tokens" in said
+
+
 def test_an_expired_token_opens_nothing() -> None:
     client = client_of(make_user("ann"))
     issued = issue(client, name="old", expires_at=(timezone.now() - timedelta(days=1)).isoformat())
