@@ -8,12 +8,12 @@ import time
 
 from sandbox_worker.attempt import Attempt
 from sandbox_worker.boxes import Boxes, BoxUse, box_spec
-from sandbox_worker.errors import boundary
+from sandbox_worker.errors import BoundaryError, boundary
 from sandbox_worker.grading.reward_file import MOST_BYTES as MOST_REWARD_BYTES
-from sandbox_worker.grading.reward_file import Reward, RewardFileError, read_reward
+from sandbox_worker.grading.reward_file import ForgedRewardError, Reward, RewardFileError, read_reward
 from sandbox_worker.grading.test_report import MOST_BYTES as MOST_REPORT_BYTES
 from sandbox_worker.grading.test_report import read_checks
-from sandbox_worker.messages import Check, GradeReport
+from sandbox_worker.messages import Check, GradeReport, ScriptedCall
 from sandbox_worker.observation import raw_output
 from sandbox_worker.sandbox.base import Box, BoxFileError, Completed, End, MissingFileError
 from sandbox_worker.task_content import TaskContent
@@ -35,13 +35,35 @@ def grade(boxes: Boxes, task: TaskContent, snapshot: bytes, attempt: Attempt, us
         seconds = min(attempt.request.limits.verifier_seconds, attempt.seconds_left)
         completed = box.run(_RUN_TESTS, timeout=seconds)
         attempt.check()
+        if completed.end is End.TIMED_OUT:
+            return _report_time_out(attempt, completed, seconds, time.monotonic() - began)
         return _report(box, completed, time.monotonic() - began)
+
+
+def _report_time_out(attempt: Attempt, completed: Completed, allowed: float, seconds: float) -> GradeReport:
+    """The reference ends in time, or the task is not admitted: where another does not, what the agent left hangs.
+
+    What was written before is not read: a program that the tests ran could have written it, and stopped the tests.
+    """
+    limits, policy = attempt.request.limits, attempt.request.policy
+    if allowed < limits.verifier_seconds:
+        raise BoundaryError("worker", "the deadline of the attempt passed")
+    ours = isinstance(policy, ScriptedCall) and policy.script == "reference"
+    return GradeReport(
+        verdict="none" if ours else "unsolved",
+        score=None if ours else 0.0,
+        output=raw_output(completed.output)[-_OUTPUT_TAIL:],
+        error=f"the tests did not end within {limits.verifier_seconds:g} s",
+        seconds=seconds,
+    )
 
 
 def _report(box: Box, completed: Completed, seconds: float) -> GradeReport:
     output = raw_output(completed.output)[-_OUTPUT_TAIL:]
     try:
         reward = _reward(box)
+    except ForgedRewardError as error:
+        return GradeReport(verdict="unsolved", score=0.0, output=output, error=str(error), seconds=seconds)
     except RewardFileError as error:
         how = "" if completed.end is End.EXITED else f"; the tests ended as {completed.end.value}"
         return GradeReport(verdict="none", score=None, output=output, error=f"{error}{how}", seconds=seconds)
@@ -58,7 +80,7 @@ def _report(box: Box, completed: Completed, seconds: float) -> GradeReport:
 def _reward(box: Box) -> Reward:
     try:
         json_file = _read_if_there(box, f"{_LOGS}/reward.json", MOST_REWARD_BYTES)
-        text_file = None if json_file is not None else _read_if_there(box, f"{_LOGS}/reward.txt", MOST_REWARD_BYTES)
+        text_file = _read_if_there(box, f"{_LOGS}/reward.txt", MOST_REWARD_BYTES)
     except BoxFileError as error:
         raise RewardFileError(f"the reward cannot be read: {error}") from error
     return read_reward(json_file, text_file)

@@ -14,6 +14,10 @@ class RewardFileError(SandboxWorkerError):
     """There is no reward; says which file and why."""
 
 
+class ForgedRewardError(SandboxWorkerError):
+    """There are two rewards: a program that the tests ran may have written one of them."""
+
+
 @dataclass(frozen=True)
 class Reward:
     score: float
@@ -21,7 +25,9 @@ class Reward:
 
 
 def read_reward(json_file: bytes | None, text_file: bytes | None) -> Reward:
-    """reward.json is preferred to reward.txt, also where it is wrong. Raises RewardFileError."""
+    """Of the one file that is there. Raises RewardFileError, or ForgedRewardError for two."""
+    if json_file is not None and text_file is not None:
+        raise ForgedRewardError("forged reward: there are both reward.json and reward.txt, and tests write one")
     if json_file is not None:
         return _from_json(json_file)
     if text_file is not None:

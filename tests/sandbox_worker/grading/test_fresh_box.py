@@ -1,7 +1,9 @@
+import time
+
 import pytest
 
-from sandbox_worker.messages import Check, GradeReport, Outcome
-from sandbox_worker.sandbox.base import Backend
+from sandbox_worker.messages import Check, GradeReport, Outcome, ScriptedCall
+from sandbox_worker.sandbox.base import Backend, BoxSpec
 from tests.sandbox_worker.factories import (
     PASS_IF_DONE,
     fenced,
@@ -91,26 +93,49 @@ def test_the_checks_of_the_tests_are_kept(backend: Backend, store: FolderStore) 
     assert report.checks == (Check(name="made", passed=True),)
 
 
-def test_tests_that_hang_are_ended_and_what_they_wrote_first_counts(backend: Backend, store: FolderStore) -> None:
+def hanging(backend: Backend, store: FolderStore, tests: str, *, reference: bool = False) -> Outcome:
+    """Graded by tests that do not end in time."""
     put_tokenizer(store)
-    files = task_files() | {"tests/test.sh": "echo 0 >/logs/verifier/reward.txt; sleep 60\n"}
+    task = put_task(store, task_files() | {"tests/test.sh": tests})
     with saying(fenced("true")) as server:
-        call = policy_call(server.url)
-        outcome = play(
-            backend, store, rollout_request(put_task(store, files), call, limits=limits(verifier_seconds=1.0))
-        )
-    assert outcome.grade.verdict == "unsolved"
+        call = ScriptedCall(script="reference") if reference else policy_call(server.url)
+        return play(backend, store, rollout_request(task, call, limits=limits(verifier_seconds=1.0)))
 
 
-def test_tests_that_hang_without_a_reward_say_so(backend: Backend, store: FolderStore) -> None:
-    put_tokenizer(store)
-    files = task_files() | {"tests/test.sh": "sleep 60\n"}
-    with saying(fenced("true")) as server:
-        call = policy_call(server.url)
-        outcome = play(
-            backend, store, rollout_request(put_task(store, files), call, limits=limits(verifier_seconds=1.0))
-        )
-    assert outcome.grade.error.endswith("the tests ended as timed_out")
+@pytest.mark.parametrize("before", ["", "echo 1 >/logs/verifier/reward.txt\n"])
+def test_tests_that_do_not_end_are_unsolved_whatever_they_wrote_first(
+    backend: Backend, store: FolderStore, before: str
+) -> None:
+    outcome = hanging(backend, store, f"{before}sleep 60\n")
+    assert (outcome.grade.verdict, outcome.grade.score) == ("unsolved", 0.0)
+    assert outcome.grade.error == "the tests did not end within 1 s"
+    assert outcome.ending.kind != "infra"
+
+
+def test_tests_that_do_not_end_for_the_reference_give_no_verdict(backend: Backend, store: FolderStore) -> None:
+    outcome = hanging(backend, store, "echo 1 >/logs/verifier/reward.txt; sleep 60\n", reference=True)
+    assert (outcome.grade.verdict, outcome.ending.kind, outcome.ending.detail) == ("none", "infra", "grader")
+    assert "did not end" in outcome.grade.error
+
+
+def test_a_second_reward_by_a_program_that_the_tests_run_is_unsolved(backend: Backend, store: FolderStore) -> None:
+    forge = """echo 'echo "{\\"reward\\": 1}" >/logs/verifier/reward.json' >run.sh"""
+    outcome = act(backend, store, forge, tests="bash ./run.sh\necho 0 >/logs/verifier/reward.txt\n")
+    assert (outcome.grade.verdict, outcome.grade.score) == ("unsolved", 0.0)
+    assert outcome.grade.error.startswith("forged reward")
+
+
+def test_nothing_that_the_tests_started_writes_after_they_ended(backend: Backend) -> None:
+    writer = "setsid bash -c 'while :; do echo x >>/logs/verifier/reward.txt; done' & sleep 0.2"
+    box = backend.start(BoxSpec())
+    try:
+        box.run(["bash", "-c", f"mkdir -p /logs/verifier; {writer}"], timeout=20)
+        first = box.read("/logs/verifier/reward.txt", limit=2**25)
+        time.sleep(0.3)
+        assert first
+        assert box.read("/logs/verifier/reward.txt", limit=2**25) == first
+    finally:
+        box.stop()
 
 
 def test_an_agent_that_deletes_everything_is_graded(backend: Backend, store: FolderStore) -> None:

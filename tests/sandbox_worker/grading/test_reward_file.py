@@ -1,6 +1,6 @@
 import pytest
 
-from sandbox_worker.grading.reward_file import Reward, RewardFileError, read_reward
+from sandbox_worker.grading.reward_file import ForgedRewardError, Reward, RewardFileError, read_reward
 
 
 @pytest.mark.parametrize(("text", "score"), [("1", 1.0), ("0\n", 0.0), (" 0.5 ", 0.5), ("1e-3", 0.001)])
@@ -28,8 +28,14 @@ def test_any_other_text_is_no_reward(text: str, why: str) -> None:
         read_reward(None, text.encode())
 
 
-def test_json_is_preferred_and_its_other_numbers_are_metrics() -> None:
-    assert read_reward(b'{"reward": 1, "speed": 2.5}', b"0") == Reward(1.0, {"speed": 2.5})
+def test_the_other_numbers_of_json_are_metrics() -> None:
+    assert read_reward(b'{"reward": 1, "speed": 2.5}', None) == Reward(1.0, {"speed": 2.5})
+
+
+@pytest.mark.parametrize(("json_file", "text_file"), [(b'{"reward": 1}', b"0"), (b"1", b"1"), (b"", b"")])
+def test_two_rewards_are_forged_whatever_they_hold(json_file: bytes, text_file: bytes) -> None:
+    with pytest.raises(ForgedRewardError, match="forged reward"):
+        read_reward(json_file, text_file)
 
 
 def test_json_may_be_one_number() -> None:
@@ -58,9 +64,9 @@ def test_json_may_be_one_number() -> None:
         ("[" * 100_000, "no JSON"),
     ],
 )
-def test_any_other_json_is_no_reward_even_beside_a_good_text(text: str, why: str) -> None:
+def test_any_other_json_is_no_reward(text: str, why: str) -> None:
     with pytest.raises(RewardFileError, match=why):
-        read_reward(text.encode(), b"1")
+        read_reward(text.encode(), None)
 
 
 def test_no_file_is_no_reward() -> None:
