@@ -28,6 +28,15 @@ SECRETS = re.compile(
     r"\bhf_[A-Za-z0-9]{30,}\b|\bxox[abp]-[A-Za-z0-9-]{20,}"
 )
 LEAKED = re.compile(r"(?:^|[\s\"'=./\[])(tests|solution)(?:[/\s\"',\]]|$)")
+INTERPRETED = re.compile(
+    r"\b(?:bash|dash|sh|zsh|source|python[\d.]*|perl|ruby|node)(?P<options>(?:[\"',\s]+-[\w-]+)*)"
+    r"[\"',\s]+(?P<file>[\w./-]*[./][\w./-]*\w)"
+)
+STARTED = re.compile(
+    r"(?:^|[;&|(`!\[]|\b(?:if|then|else|do|while|exec|time|env|run|call)\b|\btimeout\s[^;&|]*?\s)"
+    r"[\s(\[]*(?:\.\s+)?[\"']?(?P<file>(?:\./|/)[\w./-]*\w)"
+)
+WORKDIR = re.compile(r"\s*WORKDIR\s+(/\S*)", re.IGNORECASE)
 HTML_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
 
@@ -83,6 +92,27 @@ def tests_need_no_network(folder: Path) -> Iterator[Finding]:
                 yield Finding("error", "verifier_needs_network", message, path, number)
 
 
+def tests_run_nothing_of_the_agent(folder: Path) -> Iterator[Finding]:
+    workdir = next(
+        (found[1] for _, line in code_lines(folder, "environment/Dockerfile") if (found := WORKDIR.match(line))), "/app"
+    )
+    for path in scripts(folder, "tests/*.sh", "tests/*.py"):
+        for number, line in code_lines(folder, path):
+            if file := run_below(line, workdir):
+                message = f"runs {file}, which the agent may have written: it could write the reward itself"
+                yield Finding("warning", "tests_run_agent_code", message, path, number)
+
+
+def run_below(line: str, workdir: str) -> str:
+    """The file of the working folder that a line of a script seems to run; empty without one."""
+    for pattern in (INTERPRETED, STARTED):
+        for found in pattern.finditer(line):
+            inline = {"-c", "-m"} & set(re.findall(r"-[\w-]+", found.groupdict().get("options") or ""))
+            if not inline and (found["file"][0] != "/" or found["file"].startswith(f"{workdir.rstrip('/')}/")):
+                return found["file"]
+    return ""
+
+
 def there_is_a_solution(folder: Path) -> Iterator[Finding]:
     if text_of(folder / "solution" / "solve.sh") is None and not any((folder / "solution" / "rounds").glob("*.sh")):
         message = "without a solution the task cannot be shown to be solvable"
@@ -132,6 +162,7 @@ RULES = (
     image_holds_no_answers,
     tests_write_a_reward,
     tests_need_no_network,
+    tests_run_nothing_of_the_agent,
     there_is_a_solution,
     pip_is_pinned,
     numbers_of_the_host_do_not_matter,

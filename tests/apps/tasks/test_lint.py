@@ -60,6 +60,50 @@ def test_a_warning_is_found_where_it_stands(
     assert found(tmp_path, {path: text}) == [("warning", rule, path, line)]
 
 
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("tests/test.sh", "bash run.sh"),
+        ("tests/test.sh", "sh ./run"),
+        ("tests/test.sh", "x=$(python3 -I src/main.py 3)"),
+        ("tests/test.sh", "timeout -s KILL 5 ./tool | head -1"),
+        ("tests/test.sh", "if ! ./tool; then exit; fi"),
+        ("tests/test.sh", "/app/tool --version"),
+        ("tests/test.sh", ". ./settings.sh"),
+        ("tests/check.py", 'subprocess.run(["./tool", "x"])'),
+        ("tests/check.py", 'subprocess.run(["bash", "run.sh"])'),
+    ],
+)
+def test_tests_that_run_what_the_agent_wrote_are_warned_of(path: str, line: str, tmp_path: Path) -> None:
+    text = f"{line}\necho 1 > /logs/verifier/reward.txt\n"
+    assert found(tmp_path, {path: text}) == [("warning", "tests_run_agent_code", path, 1)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "bash /tests/more.sh",
+        "python3 -m pytest /tests/test_it.py",
+        'python3 -c "print(1.5)"',
+        'source "$(dirname "$0")/checks.sh"',
+        "grep -q hello ./out.txt",
+        "cmp ./a /app/b",
+        "/usr/bin/cmp a b",
+        '[ -f ./out.txt ] && [ "$(cat ./out.txt)" = 1 ]',
+    ],
+)
+def test_tests_that_only_look_are_fine(line: str, tmp_path: Path) -> None:
+    assert found(tmp_path, {"tests/test.sh": f"{line}\necho 1 > /logs/verifier/reward.txt\n"}) == []
+
+
+def test_the_working_folder_is_the_one_of_the_dockerfile(tmp_path: Path) -> None:
+    changes: dict[str, str | None] = {
+        "environment/Dockerfile": "FROM assay/base\nWORKDIR /srv/it\n",
+        "tests/test.sh": "/srv/it/tool\n/app/tool\necho 1 > /logs/verifier/reward.txt\n",
+    }
+    assert found(tmp_path, changes) == [("warning", "tests_run_agent_code", "tests/test.sh", 1)]
+
+
 def test_pinned_and_local_requirements_are_fine(tmp_path: Path) -> None:
     text = "pip install -q a==1 'b[x]==2.0' ./local -r requirements.txt https://x/y.whl && echo done\n"
     assert found(tmp_path, {"solution/solve.sh": text}) == []
