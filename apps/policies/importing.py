@@ -1,115 +1,72 @@
 """Bring a weights folder in: checked, copied into the object store by digest, and only then ready."""
 
-import hashlib
-import json
 import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from django.conf import settings
+from django.db import transaction
+
 from apps.accounts.models import Project
 from apps.policies import states
 from apps.policies.models import Policy
+from apps.policies.weights import WEIGHTS, PolicyImportError, WeightsFolder, read_weights_folder
 from wire.store import Store
 
-NEEDED = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
-CHUNK = 1 << 20
-
-
-class PolicyImportError(Exception):
-    """A weights folder that cannot be used."""
-
-    def __init__(self, path: Path, problem: str, way_out: str) -> None:
-        super().__init__(f"{path}: {problem} {way_out}")
-        self.path = path
-        self.problem = problem
-        self.way_out = way_out
+MAX_NAME = 120
 
 
 def import_policy(project: Project, name: str, folder: Path, store: Store, origin: dict[str, str]) -> Policy:
-    """The ready policy of a weights folder; the same weights under the same name are the same policy.
+    """The ready policy of a weights folder; the same files under the same name are the same policy.
 
     Raises PolicyImportError."""
-    config = _checked(folder)
-    digest = sha256_of(folder / "model.safetensors")
+    _check_name(name, folder)
+    found = read_weights_folder(folder)
+    prefix = f"policies/{found.digest}"
     known = Policy.objects.filter(project=project, name=name).first()
-    if known is not None and known.digest == digest and known.state == states.READY:
-        return known
-    if known is not None:
-        raise PolicyImportError(folder, f"There is a policy {name!r} with other weights.", "Choose another name.")
-    prefix = f"policies/{digest}"
-    _copy(folder, prefix, store)
-    policy = Policy.objects.create(
-        project=project,
-        name=name,
-        digest=digest,
-        prefix=prefix,
-        parameters=_parameters(folder / "model.safetensors"),
-        context_tokens=int(config.get("max_position_embeddings", 0)),
-        origin=origin,
-    )
-    policy.move(states.READY)
+    if known is None:
+        _copy(found, prefix, store)
+    with transaction.atomic():
+        policy, created = Policy.objects.get_or_create(
+            project=project,
+            name=name,
+            defaults={
+                "digest": found.files[WEIGHTS],
+                "prefix": prefix,
+                "parameters": found.parameters,
+                "context_tokens": found.context_tokens,
+                "origin": origin,
+            },
+        )
+        if created:
+            policy.move(states.READY)
+    if policy.prefix != prefix:
+        raise PolicyImportError(folder, f"There is a policy {name!r} with other files.", "Choose another name.")
+    if policy.state != states.READY:
+        problem = f"The policy {name!r} has these files, and is {policy.state}."
+        raise PolicyImportError(folder, problem, "Choose another name.")
     return policy
 
 
-def sha256_of(path: Path) -> str:
-    found = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(CHUNK):
-            found.update(block)
-    return found.hexdigest()
+def _check_name(name: str, folder: Path) -> None:
+    if not name.strip() or len(name) > MAX_NAME or "\0" in name:
+        problem = f"{name[:40]!r} ({len(name)} characters) cannot be the name of a policy."
+        raise PolicyImportError(folder, problem, f"Give it a name of 1 to {MAX_NAME} characters.")
 
 
-def _checked(folder: Path) -> dict[str, int]:
-    for needed in NEEDED:
-        if not (folder / needed).is_file():
-            raise PolicyImportError(folder, f"{needed} is missing.", f"A weights folder holds {', '.join(NEEDED)}.")
+def _copy(found: WeightsFolder, prefix: str, store: Store) -> None:
+    """Objects that are there already have the same content, by their prefix, and are left alone."""
+    place = Path(settings.ASSAY_DATA)
+    there = set(store.list(prefix))
     try:
-        config = json.loads((folder / "config.json").read_text())
-    except ValueError as error:
-        raise PolicyImportError(
-            folder / "config.json", f"It is no JSON: {error}.", "Export the model again."
-        ) from error
-    _header(folder / "model.safetensors")
-    return dict(config)
-
-
-def _header(path: Path) -> dict[str, dict[str, object]]:
-    """The table of tensors of a safetensors file, checked against the file's size."""
-    try:
-        with path.open("rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-            if not 0 < length < 100_000_000:
-                raise ValueError("its header has an impossible length")
-            header: dict[str, dict[str, object]] = json.loads(file.read(length))
-        tensors = {name: row for name, row in header.items() if name != "__metadata__"}
-        ends = [row["data_offsets"] for row in tensors.values()]
-        expected = 8 + length + max(int(end[1]) for end in ends if isinstance(end, list))
-    except (ValueError, KeyError, TypeError, IndexError) as error:
-        raise PolicyImportError(path, f"It is damaged: {error}.", "Copy or export the weights again.") from error
-    if path.stat().st_size != expected:
-        found = path.stat().st_size
-        raise PolicyImportError(
-            path, f"It is damaged: {found} bytes, its header says {expected}.", "Copy or export the weights again."
-        )
-    return tensors
-
-
-def _parameters(path: Path) -> int:
-    total = 0
-    for row in _header(path).values():
-        count = 1
-        shape = row["shape"]
-        for size in shape if isinstance(shape, list) else []:
-            count *= int(size)
-        total += count
-    return total
-
-
-def _copy(folder: Path, prefix: str, store: Store) -> None:
-    with TemporaryDirectory(prefix="assay-policy-", dir=folder.parent) as place:
-        # The weights go last: a reader that finds them finds everything.
-        for path in sorted(folder.iterdir(), key=lambda path: path.name == "model.safetensors"):
-            if path.is_file():
-                copy = Path(place) / path.name
-                shutil.copyfile(path, copy)
-                store.put_file(f"{prefix}/{path.name}", copy)
+        place.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix="policy-", dir=place) as beside:
+            # The weights go last: a reader that finds them finds everything.
+            for name in sorted(found.files, key=lambda name: (name == WEIGHTS, name)):
+                if (key := f"{prefix}/{name}") not in there:
+                    copy = Path(beside) / name
+                    shutil.copyfile(found.path / name, copy)
+                    store.put_file(key, copy)
+    except OSError as error:
+        problem = f"It cannot be copied: {error}."
+        raise PolicyImportError(found.path, problem, "Make room, or mend the permissions.") from error

@@ -6,7 +6,8 @@ from pathlib import Path
 from django.core.management.base import BaseCommand, CommandError
 
 from apps.accounts.models import Project
-from apps.policies.importing import PolicyImportError, import_policy
+from apps.policies.importing import import_policy
+from apps.policies.weights import PolicyImportError
 from apps.trajectories.store import object_store
 
 
