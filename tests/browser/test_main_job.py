@@ -1,6 +1,7 @@
 """The main job by hand, on the whole stack: sign in, launch a run, watch it, open a rollout, pause, resume."""
 
 import re
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -12,7 +13,7 @@ from tests.chaos.stack import Stack
 pytestmark = [pytest.mark.browser, pytest.mark.process, pytest.mark.sandbox]
 
 MS = 60_000
-RUN_MS = 180_000
+RUN_SECONDS = 180
 FEW = {
     "group_size": "4",
     "groups_per_step": "2",
@@ -94,11 +95,20 @@ def launch(page: Page, address: str) -> None:
 
 def charts_move(page: Page) -> None:
     """The learner's charts get points, and more of them later, while nobody touches the page."""
-    points = """() => Array.from(document.querySelectorAll('.js-plotly-plot'))
+    before = points_above(page, 0)
+    points_above(page, before + 4)
+
+
+def points_above(page: Page, least: int) -> int:
+    """Wait until the charts show more points than that; how many."""
+    count = """() => Array.from(document.querySelectorAll('.js-plotly-plot'))
         .flatMap(plot => plot.data || []).reduce((sum, trace) => sum + (trace.y ? trace.y.length : 0), 0)"""
-    page.wait_for_function(f"({points})() > 0", timeout=RUN_MS)
-    before = page.evaluate(f"({points})()")
-    page.wait_for_function(f"({points})() > {before} + 4", timeout=RUN_MS)
+    deadline = time.monotonic() + RUN_SECONDS
+    while time.monotonic() < deadline:
+        if (found := int(page.evaluate(count))) > least:
+            return found
+        page.wait_for_timeout(300)
+    raise AssertionError(f"the charts did not get more than {least} points in {RUN_SECONDS} s")
 
 
 def open_a_rollout(page: Page, run_url: str) -> None:

@@ -90,6 +90,7 @@ def become(command: list[str], environment: list[str], folder: str, limits: str,
         for limit in limits.split(","):
             name, _, value = limit.partition("=")
             resource.setrlimit(getattr(resource, name), (int(value), int(value)))
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())  # a thread of the worker may have had some blocked
         for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these, and ignoring is inherited
             signal.signal(number, signal.SIG_DFL)
         os.dup2(stdin, 0)

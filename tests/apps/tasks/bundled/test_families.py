@@ -130,7 +130,7 @@ def test_no_instance_of_one_split_is_also_in_another() -> None:
 
 def test_the_default_plan_holds_every_family_in_its_splits() -> None:
     plan = default_plan()
-    assert len(plan) == 28 * 8 + 28 * 2 + 6 * 4
+    assert len(plan) == 28 * 24 + 28 * 2 + 6 * 4
     assert {planned.family for planned in plan} == set(FAMILIES)
     assert len(default_families("train")) == len(default_families("held-out")) == 28
     assert default_seeds("unseen") == (20_000, 20_001, 20_002, 20_003)
