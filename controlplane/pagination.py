@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Q, QuerySet
+from django.db.models import DateTimeField, Model, Q, QuerySet
 from rest_framework.exceptions import ValidationError
 from rest_framework.pagination import BasePagination
 from rest_framework.request import Request
@@ -19,6 +19,7 @@ from rest_framework.views import APIView
 
 DEFAULT_LIMIT = 50
 MOST = 500
+LONGEST_CURSOR = 400
 PARAMETERS = ("limit", "cursor", "count")
 
 Key = tuple[int | datetime, ...]
@@ -32,7 +33,7 @@ class KeysetPagination(BasePagination):
         limit = _limit(request.query_params.get("limit"))
         self.total = queryset.count() if _wants_count(request.query_params.get("count")) else None
         if cursor := request.query_params.get("cursor"):
-            queryset = queryset.filter(_older_than(order, _decode(cursor, len(order))))
+            queryset = queryset.filter(_older_than(order, _decode(cursor, _kinds(queryset.model, order))))
         rows = list(queryset.order_by(*(f"-{name}" for name in order))[: limit + 1])
         self.next: str | None = None
         if len(rows) > limit:
@@ -101,12 +102,30 @@ def _encode(key: Sequence[int | datetime]) -> str:
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
-def _decode(cursor: str, length: int) -> Key:
-    try:
-        values = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-        key = tuple(datetime.fromisoformat(value) if isinstance(value, str) else int(value) for value in values)
-    except (ValueError, TypeError):
-        key = ()
-    if len(key) != length:
+def _kinds(model: type[Model], order: Sequence[str]) -> list[type[int] | type[datetime]]:
+    """What each column of the order holds."""
+    options = model._meta  # noqa: SLF001  Django documents it
+    fields = [options.pk if name == "pk" else options.get_field(name) for name in order]
+    return [datetime if isinstance(field, DateTimeField) else int for field in fields]
+
+
+def _decode(cursor: str, kinds: Sequence[type[int] | type[datetime]]) -> Key:
+    key = _key(cursor) if len(cursor) <= LONGEST_CURSOR else ()
+    if len(key) != len(kinds) or not all(map(_fits, key, kinds)):
         raise ValidationError({"cursor": "This cursor was not made by this list. Start without one."})
     return key
+
+
+def _key(cursor: str) -> Key:
+    """Empty for what is none."""
+    try:
+        values = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+        return tuple(datetime.fromisoformat(value) if isinstance(value, str) else value for value in values)
+    except (ValueError, TypeError):
+        return ()
+
+
+def _fits(value: object, kind: type[int] | type[datetime]) -> bool:
+    if isinstance(value, datetime):
+        return kind is datetime and value.tzinfo is not None
+    return kind is int and type(value) is int and abs(value) < 2**63

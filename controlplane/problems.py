@@ -47,7 +47,7 @@ def _field_errors(detail: Any, pointer: str) -> Iterator[dict[str, str]]:
     """One entry a message, at the JSON pointer of its field; errors of the whole body point at ''."""
     if isinstance(detail, dict):
         for name, inner in detail.items():
-            step = "" if name == "non_field_errors" else "/" + str(name).replace("~", "~0").replace("/", "~1")
+            step = "" if name == "non_field_errors" else "/" + _printable(name).replace("~", "~0").replace("/", "~1")
             yield from _field_errors(inner, pointer + step)
     elif isinstance(detail, list):
         for index, inner in enumerate(detail):
@@ -55,6 +55,11 @@ def _field_errors(detail: Any, pointer: str) -> Iterator[dict[str, str]]:
             yield from _field_errors(inner, f"{pointer}/{index}" if nested else pointer)
     else:
         yield {"pointer": pointer, "code": getattr(detail, "code", "invalid"), "detail": str(detail)}
+
+
+def _printable(name: object) -> str:
+    """A name may hold half a surrogate pair, which no encoding has."""
+    return str(name).encode("utf-8", "backslashreplace").decode()
 
 
 def _problem(

@@ -3,10 +3,11 @@
 from drf_spectacular.utils import OpenApiExample, extend_schema_serializer
 from rest_framework import serializers
 
+from apps.accounts.bodies import BodySerializer
 from apps.accounts.models import ApiToken
 
 
-class TokenSerializer(serializers.ModelSerializer[ApiToken]):
+class TokenSerializer(BodySerializer, serializers.ModelSerializer[ApiToken]):
     class Meta:
         model = ApiToken
         fields = ("id", "name", "key_id", "created_at", "expires_at", "revoked_at", "last_used_at")

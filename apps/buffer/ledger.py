@@ -60,7 +60,7 @@ def _ledger(run: Run) -> Ledger:
         recorded=attempts.get("recorded", 0),
         lost=attempts.get("lost", 0),
         cancelled=attempts.get("cancelled", 0),
-        recorded_tokens=sum(tokens.values()),
+        recorded_tokens=_recorded(tokens),
         evaluation_tokens=tokens["evaluation"],
         buffered_tokens=samples.get((states.BUFFERED, ""), 0) + tokens["entering"],
         handed_tokens=samples.get((states.HANDED, ""), 0),
@@ -80,6 +80,15 @@ JOIN rollouts_rollout r ON r.id = t.rollout_id JOIN rollouts_group g ON g.id = r
 LEFT JOIN buffer_sample s ON s.trajectory_id = t.attempt_id
 WHERE t.run_id = %s
 """
+
+
+def recorded_tokens(run: Run) -> int:
+    """Sampled tokens of recorded attempts: what a policy wrote. Reference traces are scripts."""
+    return _recorded(_recorded_tokens(run))
+
+
+def _recorded(tokens: dict[str, int]) -> int:
+    return tokens["evaluation"] + tokens["entered"] + tokens["entering"]
 
 
 def _recorded_tokens(run: Run) -> dict[str, int]:

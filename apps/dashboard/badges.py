@@ -79,6 +79,7 @@ POLICIES = {
 SEVERITIES = {
     "info": Badge("Note", "idle", "info"),
     "warn": Badge("Warning", "warn", "alert"),
+    "broken": Badge("Broken", "broken", "alert"),
     "error": Badge("Error", "broken", "broken"),
     "critical": Badge("Critical", "broken", "broken"),
 }

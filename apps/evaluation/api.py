@@ -49,6 +49,8 @@ class RunMetrics(GenericAPIView[Event]):
         """Events, learner steps and evaluations since an event, in pages of 500 events."""
         run = get_object_or_404(Run.objects.visible_to(request.user), pk=run_id)
         later = self.filter_queryset(Event.objects.filter(stream=run.stream()))
-        since = int(request.query_params.get("since", 0))
+        asked = SinceFilter(data=request.query_params.dict())
+        asked.is_valid(raise_exception=True)
+        since = asked.validated_data.get("seq__gt", 0)
         found: Any = ProgressSerializer(progress(run, later, since)).data
         return Response(found)

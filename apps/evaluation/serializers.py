@@ -109,7 +109,11 @@ class ProgressSerializer(serializers.Serializer[Progress]):
 
 class SinceFilter(serializers.Serializer[Any]):
     since = serializers.IntegerField(
-        required=False, min_value=0, source="seq__gt", help_text="Number of the last event known; 0 or none: all."
+        required=False,
+        min_value=0,
+        max_value=2**63 - 1,
+        source="seq__gt",
+        help_text="Number of the last event known; 0 or none: all.",
     )
 
 

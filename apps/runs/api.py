@@ -17,6 +17,7 @@ from rest_framework.response import Response
 from rest_framework.serializers import BaseSerializer
 
 from apps.accounts.roles import require_role, signed_in
+from apps.fleet.models import Endpoint
 from apps.runs import control
 from apps.runs.config import ConfigError, parse_config
 from apps.runs.control import ControlError
@@ -143,9 +144,21 @@ def _launch(request: Request, asked: dict[str, Any]) -> Run:
         parse_config({**msgspec.to_builtins(preset.config), **asked["config"]}),
         kind=preset.kind,
         formula=preset.formula,
+        endpoint=_endpoint(asked.get("endpoint")),
         idempotency_key=_key(request),
         request_digest=_digest(request.data),
     )
+
+
+def _endpoint(name: str | None) -> Endpoint | None:
+    """None: it was not asked for one."""
+    if name is None:
+        return None
+    endpoint = Endpoint.objects.filter(name=name).first()
+    if endpoint is None:
+        known = ", ".join(Endpoint.objects.order_by("name").values_list("name", flat=True)) or "none"
+        raise LaunchError("endpoint", name, f"There is no policy endpoint of this name. Known: {known}.")
+    return endpoint
 
 
 def _key(request: Request) -> str:

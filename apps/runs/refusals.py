@@ -11,7 +11,7 @@ from apps.runs.control import ControlError
 from apps.runs.launch import KeyReusedError, LaunchError
 
 SETTINGS = frozenset(field.name for field in msgspec.structs.fields(RunConfig))
-OF_THE_BODY = frozenset({"name", "task_set", "policy", "preset", "config"})
+OF_THE_BODY = frozenset({"name", "task_set", "policy", "preset", "config", "endpoint"})
 
 
 class UnprocessableError(ValidationError):

@@ -6,6 +6,7 @@ import msgspec
 from drf_spectacular.utils import OpenApiExample, extend_schema_field, extend_schema_serializer
 from rest_framework import serializers
 
+from apps.accounts.bodies import BodySerializer
 from apps.lifecycle.models import Transition
 from apps.policies.models import Policy
 from apps.runs.config import RunConfig
@@ -107,7 +108,7 @@ class RunDetailSerializer(RunSerializer):
         )
     ]
 )
-class LaunchSerializer(serializers.Serializer[Any]):
+class LaunchSerializer(BodySerializer):
     """A run to start, in the project of its task set."""
 
     name = serializers.CharField(max_length=120)
@@ -115,6 +116,7 @@ class LaunchSerializer(serializers.Serializer[Any]):
     policy = serializers.PrimaryKeyRelatedField(queryset=Policy.objects.none())
     preset = serializers.ChoiceField(list(PRESETS), help_text="See /api/v1/presets.")
     config = extend_schema_field(OVERRIDES_SCHEMA)(serializers.DictField)(required=False, default=dict)
+    endpoint = serializers.CharField(required=False, help_text="Name of what serves the policy; else the first one.")
 
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
         """What the user cannot see he cannot choose, nor learn that it exists."""
@@ -126,7 +128,7 @@ class LaunchSerializer(serializers.Serializer[Any]):
         return fields
 
 
-class VerbSerializer(serializers.Serializer[Any]):
+class VerbSerializer(BodySerializer):
     reason = serializers.CharField(
         max_length=500, required=False, default="", allow_blank=True, help_text="Kept in the run's history."
     )

@@ -5,6 +5,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from apps.accounts.bodies import BodySerializer
 from apps.tasks.models import SPLITS, Task, TaskSet, TaskSetEntry, TaskVersion
 from apps.tasks.states import STATES
 
@@ -108,7 +109,7 @@ class TaskSetEntrySerializer(serializers.ModelSerializer[TaskSetEntry]):
         read_only_fields = fields
 
 
-class ReasonSerializer(serializers.Serializer[dict[str, Any]]):
+class ReasonSerializer(BodySerializer):
     reason = serializers.CharField(max_length=500, help_text="Kept in the history of the version.")
 
 

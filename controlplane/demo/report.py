@@ -41,6 +41,7 @@ def phases(run: Run, suite: str) -> Phases | None:
 
 def numbers(run: Run, *, peak_rss_bytes: int) -> dict[str, Any]:
     """What --json writes. n/a is null."""
+    balance = ledger(run)
     return {
         "run": run.pk,
         "formula": run.formula,
@@ -50,11 +51,11 @@ def numbers(run: Run, *, peak_rss_bytes: int) -> dict[str, Any]:
         "learner_steps": live_steps(run, "sft") + live_steps(run, "grpo"),
         "sft_steps": live_steps(run, "sft"),
         "grpo_steps": live_steps(run, "grpo"),
-        "sampled_tokens": Trajectory.objects.of(run).aggregate(n=Sum("sampled_tokens"))["n"] or 0,
+        "sampled_tokens": balance.recorded_tokens,
         "prompt_tokens": Trajectory.objects.of(run).aggregate(n=Sum("prompt_tokens"))["n"] or 0,
         "sandbox_seconds": Trajectory.objects.of(run).aggregate(n=Sum("sandbox_seconds"))["n"] or 0.0,
         "peak_rss_bytes": peak_rss_bytes,
-        "ledger_exact": ledger(run).exact,
+        "ledger_exact": balance.exact,
     }
 
 

@@ -155,7 +155,7 @@ function staleness(t, series, el) {
   };
 }
 
-const RATES = new Set(["clip_fraction", "flat_share", "effective_sample", "truncated_fraction"]);
+const RATES = new Set(["flat_share", "effective_sample", "truncated_fraction"]);
 
 /** One column of the learner's steps, small. `data-limit` and `data-limit-words` draw the line that somebody chose. */
 function learner(t, series, el) {

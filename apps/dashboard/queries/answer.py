@@ -2,7 +2,7 @@
 
 from apps.dashboard import words
 from apps.dashboard.queries.steps import Evaluations
-from apps.dashboard.queries.tiles import direction, paired, points_interval
+from apps.dashboard.queries.tiles import direction, grpo_alone, paired, points_interval
 from apps.runs.models import Run
 
 
@@ -64,7 +64,16 @@ def _compared(found: Evaluations, sft: int, grpo: int) -> tuple[str, str]:
         f"{difference.tied} tied. Version {last.version} against version {first.version}, "
         f"after {_made(sft, grpo)}{looks}."
     )
-    return strong, rest
+    return strong, f"{rest}{_grpo_alone(found)}"
+
+
+def _grpo_alone(found: Evaluations) -> str:
+    difference = grpo_alone(found)
+    if difference is None or found.warm is None:
+        return ""
+    interval = difference.interval
+    change = f"{words.points(interval.estimate)} points {points_interval(interval)}"
+    return f" GRPO alone: {change}, against version {found.warm.version} after the warm start."
 
 
 def _made(sft: int, grpo: int) -> str:

@@ -25,6 +25,9 @@ _LOOKS = {
     "evaluation.finished": ("Evaluation finished", "ok", "scale"),
     "evaluation.cancelled": ("Evaluation cancelled", "idle", "scale"),
     "evaluation.superseded": ("Evaluation superseded", "idle", "scale"),
+    "step.failed": ("Step failed", "broken", "broken"),
+    "segment.damaged": ("Segment damaged", "warn", "alert"),
+    "run.rewound": ("Rewound", "warn", "alert"),
     "alert.raised": ("Alert", "warn", "alert"),
     "alert.cleared": ("Alert cleared", "ok", "check"),
 }

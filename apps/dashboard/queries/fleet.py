@@ -3,10 +3,15 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from django.contrib.auth.models import AnonymousUser
+
+from apps.accounts.models import User
+from apps.dashboard.asked import LONGEST_NUMBER
 from apps.dashboard.badges import WORKERS, Badge, badge
 from apps.fleet.models import Endpoint, Worker
 from apps.rollouts.models import Rollout
 from apps.rollouts.states import PLANNED
+from apps.runs.models import Run
 
 GONE_SHOWN = timedelta(hours=24)
 MOST_GONE = 20
@@ -47,26 +52,52 @@ class Pool:
 
 
 @dataclass(frozen=True)
+class EndpointRow:
+    endpoint: Endpoint
+    served: list[str]
+    hidden: int
+    """Names of runs that the user may not see."""
+
+
+@dataclass(frozen=True)
 class Fleet:
     present: list[WorkerRow]
     gone: list[WorkerRow]
     pools: list[Pool]
-    endpoints: list[Endpoint]
+    endpoints: list[EndpointRow]
 
     @property
     def answering(self) -> int:
         return sum(row.state == "alive" for row in self.present)
 
 
-def fleet(now: datetime) -> Fleet:
+def fleet(user: User | AnonymousUser, now: datetime) -> Fleet:
     present = [_row(worker, now) for worker in Worker.objects.present().order_by("kind", "host", "started_at", "id")]
     gone = Worker.objects.filter(gone_at__gt=now - GONE_SHOWN).order_by("-gone_at", "-id")[:MOST_GONE]
     return Fleet(
         present=present,
         gone=[_row(worker, now) for worker in gone],
         pools=_pools(present),
-        endpoints=list(Endpoint.objects.order_by("name")),
+        endpoints=_endpoints(user),
     )
+
+
+def _endpoints(user: User | AnonymousUser) -> list[EndpointRow]:
+    rows = list(Endpoint.objects.order_by("name"))
+    named = {run for endpoint in rows for name in endpoint.served if (run := _run_of(name)) is not None}
+    visible = set(Run.objects.visible_to(user).filter(pk__in=named).values_list("pk", flat=True))
+    return [_endpoint(row, hidden=named - visible) for row in rows]
+
+
+def _endpoint(endpoint: Endpoint, hidden: set[int]) -> EndpointRow:
+    shown = [name for name in endpoint.served if _run_of(name) not in hidden]
+    return EndpointRow(endpoint, shown, len(endpoint.served) - len(shown))
+
+
+def _run_of(name: str) -> int | None:
+    """Of a served name `<run>@<version>`."""
+    run, at, _ = name.partition("@")
+    return int(run) if at and run.isdecimal() and len(run) <= LONGEST_NUMBER else None
 
 
 def _row(worker: Worker, now: datetime) -> WorkerRow:

@@ -1,7 +1,6 @@
 """What stands around every page: counts in the navigation, weaker isolation, the command palette."""
 
 from dataclasses import dataclass
-from datetime import datetime
 
 from django.contrib.auth.models import AnonymousUser
 from django.db.models import Q
@@ -15,10 +14,10 @@ from apps.tasks.models import Task
 MOST_FOUND = 6
 
 
-def weaker_isolation(now: datetime) -> list[str]:
-    """Reasons of live sandbox workers, each once."""
-    live = Worker.objects.ready(now).of_kind("sandbox").exclude(weaker="")
-    return sorted(set(live.values_list("weaker", flat=True)))
+def weaker_isolation() -> list[str]:
+    """Reasons of sandbox workers that are not known dead, each once: one that is late still holds its boxes."""
+    present = Worker.objects.present().of_kind("sandbox").exclude(weaker="")
+    return sorted(set(present.values_list("weaker", flat=True)))
 
 
 @dataclass(frozen=True)

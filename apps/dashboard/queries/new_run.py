@@ -34,6 +34,12 @@ class Options:
     task_sets: list[SetOption]
     policies: list[Policy]
 
+    @property
+    def preferred(self) -> SetOption | None:
+        """The newest whose tasks are all proven, else the newest."""
+        proven = (one for one in self.task_sets if not one.unproven and one.train + one.held_out + one.unseen)
+        return next(proven, None) or next(iter(self.task_sets), None)
+
     def set_of(self, key: str) -> TaskSet | None:
         return next((option.task_set for option in self.task_sets if str(option.task_set.pk) == key), None)
 

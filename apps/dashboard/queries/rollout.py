@@ -10,6 +10,7 @@ from apps.buffer.models import Sample
 from apps.dashboard import marks, words
 from apps.dashboard.badges import ATTEMPTS, ENDINGS, ROLLOUTS, VERDICTS, Badge, badge
 from apps.dashboard.queries.rounds import RoundView, round_views
+from apps.fleet.models import Worker
 from apps.rewards.models import Reward
 from apps.rollouts.models import Attempt, Rollout
 from apps.runs.models import Run
@@ -52,6 +53,8 @@ class RolloutPage:
     trajectory: Trajectory | None
     outcome: Outcome | None
     missing: str
+    weaker: str
+    """Why its box was isolated less than by default; else empty."""
     verdict: Badge | None
     ending: Badge | None
     grade: Grade | None
@@ -102,6 +105,7 @@ def rollout_page(user: User | AnonymousUser, rollout_id: int, attempt: int | Non
         trajectory=trajectory,
         outcome=outcome,
         missing=missing,
+        weaker=_weaker(chosen),
         verdict=badge(VERDICTS, grade.verdict) if grade else None,
         ending=_ending(trajectory),
         grade=grade,
@@ -135,6 +139,14 @@ def _load(trajectory: Trajectory | None, store: Store) -> tuple[Outcome | None, 
         return trajectory.load(store), ""
     except MissingObjectError as error:
         return None, f"Its record is no longer in the object store ({error.key}); the numbers of the grade stay."
+
+
+def _weaker(attempt: Attempt | None) -> str:
+    """As the worker that held the attempt said."""
+    if attempt is None or not attempt.incarnation:
+        return ""
+    said = Worker.objects.filter(incarnation=attempt.incarnation).values_list("weaker", flat=True).first()
+    return said or ""
 
 
 def _ending(trajectory: Trajectory | None) -> Badge | None:

@@ -31,7 +31,6 @@ SMALLS = (
     ("kl", "KL to sampler", "", ""),
     ("tokens_per_second", "Tokens /s", "", ""),
     ("mismatch", "Sampler mismatch", "", ""),
-    ("clip_fraction", "Clipped tokens", "", ""),
     ("effective_sample", "Effective sample", "", ""),
     ("flat_share", "Flat groups", "", ""),
     ("waited", "Waited, s", "", ""),
@@ -50,7 +49,7 @@ class Small:
 
     @property
     def rate(self) -> bool:
-        return self.column in ("clip_fraction", "effective_sample", "flat_share")
+        return self.column in ("effective_sample", "flat_share")
 
 
 @dataclass(frozen=True)

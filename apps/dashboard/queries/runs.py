@@ -165,7 +165,8 @@ def _try_counts(keys: list[int]) -> QuerySet[Rollout, dict[str, Any]]:
 
 
 def _spent(keys: list[int]) -> QuerySet[Trajectory, dict[str, Any]]:
-    sums = {"tokens": Sum("sampled_tokens"), "sandbox": Sum("sandbox_seconds")}
+    played = ~Q(rollout__group__purpose="reference")
+    sums = {"tokens": Sum("sampled_tokens", filter=played), "sandbox": Sum("sandbox_seconds")}
     return Trajectory.objects.filter(run__in=keys).values("run").annotate(**sums)
 
 

@@ -22,7 +22,6 @@ METRICS = (
     "grad_norm",
     "kl",
     "tokens_per_second",
-    "clip_fraction",
     "mismatch",
     "effective_sample",
     "truncated_fraction",
@@ -41,6 +40,11 @@ class Evaluations:
     unseen: list[Evaluation]
     every: list[Evaluation]
     """Of all states, newest first."""
+
+    @property
+    def warm(self) -> Evaluation | None:
+        """The one right after the warm start."""
+        return next((one for one in self.held_out if one.why == "warm"), None)
 
     @property
     def first(self) -> Evaluation | None:
@@ -105,20 +109,24 @@ def step_table(steps: Iterable[LearnerStep]) -> Table:
 
 def _step(step: LearnerStep) -> list[object]:
     metrics = step.metrics or {}
-    groups = metrics.get("groups")
-    flat = metrics.get("flat_groups", 0) / groups if groups and step.kind == "grpo" else None
     return [
         step.version,
         step.parent_version,
         step.kind,
         *(metrics.get(name) for name in METRICS),
-        flat,
+        _flat_share(step),
         step.waited_seconds,
     ]
 
 
+def _flat_share(step: LearnerStep) -> float | None:
+    """Of the groups that the batch looked at: those whose tries all got the same reward teach nothing, and stay out."""
+    looked_at = step.batch.groups + step.batch.flat_groups
+    return step.batch.flat_groups / looked_at if looked_at and step.kind == "grpo" else None
+
+
 def live_step_rows(run: Run, since: datetime | None = None) -> list[LearnerStep]:
-    rows = LearnerStep.objects.of(run).live().order_by("version")
+    rows = LearnerStep.objects.of(run).live().select_related("batch").order_by("version")
     return list(rows.filter(finished_at__gte=since) if since else rows)
 
 

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from django.db.models import Count, Q, Sum
 
+from apps.buffer.ledger import recorded_tokens
 from apps.buffer.models import Sample
 from apps.dashboard import marks, words
 from apps.dashboard.queries.steps import Evaluations, Table, staleness_counts
@@ -40,6 +41,10 @@ class Tile:
     change_class: str = "delta-none"
     """Green or red only where the interval leaves out 0."""
     change_note: str = ""
+    alone: str = ""
+    """What GRPO alone changed, after the warm start."""
+    alone_class: str = "delta-none"
+    alone_note: str = ""
     spark: str = ""
     spark_says: str = ""
     title: str = ""
@@ -76,6 +81,13 @@ def paired(found: Evaluations) -> PairedDifference | None:
     if found.first is None or found.last is None or found.first.pk == found.last.pk:
         return None
     return _paired(found.last.pk, found.first.pk)
+
+
+def grpo_alone(found: Evaluations) -> PairedDifference | None:
+    """The newest held-out evaluation against the one after the warm start; None while either is missing."""
+    if found.warm is None or found.last is None or found.warm.pk == found.last.pk:
+        return None
+    return _paired(found.last.pk, found.warm.pk)
 
 
 def direction(interval: Interval) -> str:
@@ -127,10 +139,23 @@ def _head(found: Evaluations) -> Tile:
     against = found.first.version if found.first else 0
     tasks = interval.n
     return replace(
-        tile,
+        _with_grpo_alone(tile, found),
         change=f"{words.points(interval.estimate)} points",
         change_class=f"delta-{direction(interval)}",
         change_note=f"{points_interval(interval)} against version {against}, paired on {tasks} tasks",
+    )
+
+
+def _with_grpo_alone(tile: Tile, found: Evaluations) -> Tile:
+    difference = grpo_alone(found)
+    if difference is None or found.warm is None:
+        return tile
+    interval = difference.interval
+    return replace(
+        tile,
+        alone=f"{words.points(interval.estimate)} points",
+        alone_class=f"delta-{direction(interval)}",
+        alone_note=f"{points_interval(interval)} by GRPO alone, against warm version {found.warm.version}",
     )
 
 
@@ -266,7 +291,8 @@ def _sandboxes(run: Run, now: datetime) -> Tile:
 
 
 def _tokens(run: Run, config: RunConfig, steps: Table) -> Tile:
-    sums = Trajectory.objects.of(run).aggregate(sampled=Sum("sampled_tokens"), prompt=Sum("prompt_tokens"))
+    played = Trajectory.objects.of(run).exclude(rollout__group__purpose="reference")
+    prompt = played.aggregate(n=Sum("prompt_tokens"))["n"] or 0
     speed = steps["columns"].index("tokens_per_second")
     speeds = [row[speed] for row in steps["rows"]]
     known = [value for value in speeds if value is not None][-WINDOW_VERSIONS:]
@@ -278,9 +304,9 @@ def _tokens(run: Run, config: RunConfig, steps: Table) -> Tile:
     )
     return Tile(
         label="Tokens sampled",
-        value=words.short_count(sums["sampled"] or 0),
-        notes=(f"{words.short_count(sums['prompt'] or 0)} of prompts; {budget}", learner),
+        value=words.short_count(recorded_tokens(run)),
+        notes=(f"{words.short_count(prompt)} of prompts; {budget}", learner),
         spark=marks.spark(speeds, 0.0),
         spark_says="learner tokens a second, by step",
-        title="Of recorded attempts of every purpose",
+        title="Of recorded attempts, as the ledger counts them; reference traces are scripts, not sampled",
     )

@@ -13,7 +13,9 @@ from apps.dashboard.queries import fleet, policies
 @require_GET
 def fleet_page(request: HttpRequest) -> HttpResponse:
     now = timezone.now()
-    return render(request, "dashboard/fleet.html", {"section": "fleet", "fleet": fleet.fleet(now), "now": now})
+    return render(
+        request, "dashboard/fleet.html", {"section": "fleet", "fleet": fleet.fleet(request.user, now), "now": now}
+    )
 
 
 @login_required

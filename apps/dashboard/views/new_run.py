@@ -1,7 +1,9 @@
 """Entry points of the new-run form."""
 
+import json
 import uuid
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
@@ -10,10 +12,11 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods
 
+from apps.dashboard import asked
 from apps.dashboard.new_run import GROUPS, FieldError, Typed, from_preset, parse, preset_named
 from apps.dashboard.queries.new_run import Options, estimate, may_launch, options
 from apps.runs.config import RunConfig
-from apps.runs.launch import LaunchError, launch_run
+from apps.runs.launch import KeyReusedError, LaunchError, launch_run
 from apps.runs.models import Run
 from apps.runs.presets import PRESETS
 
@@ -25,10 +28,14 @@ def new_run(request: HttpRequest) -> HttpResponse:
     if request.method == "GET":
         return _form(request, from_preset(preset_named(request.GET.get("preset"))), offered, request.GET)
     typed = parse(request.POST)
-    found = _launch(request, typed, offered)
-    return (
-        redirect("dashboard:run", found.pk) if isinstance(found, Run) else _form(request, found, offered, request.POST)
-    )
+    try:
+        found = _launch(request, typed, offered)
+    except KeyReusedError as error:
+        given = request.POST.dict() | {"idempotency_key": ""}
+        return _form(request, typed, offered, given, started_before=error.run)
+    if isinstance(found, Run):
+        return redirect("dashboard:run", found.pk)
+    return _form(request, found, offered, request.POST)
 
 
 @login_required
@@ -41,6 +48,9 @@ def new_run_estimate(request: HttpRequest) -> HttpResponse:
 def _launch(request: HttpRequest, typed: Typed, offered: Options) -> Run | Typed:
     """The run, or what was typed with its errors."""
     errors = list(typed.errors)
+    name = request.POST.get("name", "")
+    if not asked.keepable(name):
+        errors.append(FieldError("name", name, "Use no NUL characters."))
     task_set, policy = (
         offered.set_of(request.POST.get("task_set", "")),
         offered.policy_of(request.POST.get("policy", "")),
@@ -55,17 +65,24 @@ def _launch(request: HttpRequest, typed: Typed, offered: Options) -> Run | Typed
         return launch_run(
             task_set.project,
             request.user if request.user.is_authenticated else None,
-            request.POST.get("name", ""),
+            name,
             task_set,
             policy,
             typed.config,
             kind=typed.preset.kind,
             formula=typed.preset.formula,
-            idempotency_key=request.POST.get("idempotency_key", "")[:120],
+            idempotency_key=asked.text(request.POST, "idempotency_key")[:120],
+            request_digest=_digest(request.POST, typed),
         )
     except LaunchError as error:
         value = "" if error.value is None else str(error.value)
         return _with(typed, [FieldError(error.field, value, error.way_out)])
+
+
+def _digest(posted: Mapping[str, Any], typed: Typed) -> str:
+    """Of everything that a person chose."""
+    chosen = {name: posted.get(name, "") for name in ("name", "task_set", "policy")}
+    return sha256(json.dumps([typed.preset.name, chosen, dict(typed.values)], sort_keys=True).encode()).hexdigest()
 
 
 def _with(typed: Typed, errors: list[FieldError]) -> Typed:
@@ -73,13 +90,20 @@ def _with(typed: Typed, errors: list[FieldError]) -> Typed:
 
 
 def _estimate(typed: Typed, offered: Options, given: Mapping[str, Any]) -> dict[str, Any]:
-    option = offered.option_of(given.get("task_set", "")) or next(iter(offered.task_sets), None)
+    option = offered.option_of(given.get("task_set", "")) or offered.preferred
     config: RunConfig | None = typed.config
     counted = estimate(config, option, typed.preset.kind) if config else None
     return {"estimate": counted, "config": config, "option": option, "changed": typed.changed(), "preset": typed.preset}
 
 
-def _form(request: HttpRequest, typed: Typed, offered: Options, given: Mapping[str, Any]) -> HttpResponse:
+def _form(
+    request: HttpRequest,
+    typed: Typed,
+    offered: Options,
+    given: Mapping[str, Any],
+    *,
+    started_before: Run | None = None,
+) -> HttpResponse:
     context = {
         "section": "runs",
         "presets": PRESETS.values(),
@@ -87,11 +111,12 @@ def _form(request: HttpRequest, typed: Typed, offered: Options, given: Mapping[s
         "typed": typed,
         "errors": {error.field: error for error in typed.errors},
         "options": offered,
+        "started_before": started_before,
         "name": given.get("name", f"{typed.preset.name}-{timezone.now():%m%d-%H%M}"),
-        "task_set": given.get("task_set") or (str(offered.task_sets[0].task_set.pk) if offered.task_sets else ""),
+        "task_set": given.get("task_set") or (str(offered.preferred.task_set.pk) if offered.preferred else ""),
         "policy": given.get("policy") or (str(offered.policies[0].pk) if offered.policies else ""),
         "idempotency_key": given.get("idempotency_key") or uuid.uuid4().hex,
         "may_launch": may_launch(request.user),
         **_estimate(typed, offered, given),
     }
-    return render(request, "dashboard/new_run.html", context, status=422 if typed.errors else 200)
+    return render(request, "dashboard/new_run.html", context, status=422 if typed.errors or started_before else 200)

@@ -6,6 +6,7 @@ from django.shortcuts import render
 from django.utils.http import urlencode
 from django.views.decorators.http import require_GET
 
+from apps.dashboard import asked
 from apps.dashboard.queries.rollout import rollout_page
 from apps.dashboard.queries.rollouts import Wanted, rollout_list
 from apps.rollouts.models import Rollout
@@ -18,8 +19,8 @@ FILTERS = ("purpose", "verdict", "ending", "family", "version")
 @login_required
 @require_GET
 def rollouts(request: HttpRequest, pk: int) -> HttpResponse:
-    given = {name: request.GET.get(name, "").strip() for name in FILTERS}
-    wanted = Wanted(**given, before=request.GET.get("before", ""))
+    given = {name: asked.text(request.GET, name) for name in FILTERS}
+    wanted = Wanted(**given, before=asked.text(request.GET, "before"))
     try:
         found = rollout_list(request.user, pk, wanted)
     except Run.DoesNotExist:
@@ -33,9 +34,8 @@ def rollouts(request: HttpRequest, pk: int) -> HttpResponse:
 @login_required
 @require_GET
 def rollout(request: HttpRequest, pk: int) -> HttpResponse:
-    number = request.GET.get("attempt", "")
     try:
-        page = rollout_page(request.user, pk, int(number) if number.isdecimal() else None, object_store())
+        page = rollout_page(request.user, pk, asked.number(request.GET, "attempt"), object_store())
     except Rollout.DoesNotExist:
         raise Http404 from None
     view = "tokens" if request.GET.get("view") == "tokens" else "transcript"

@@ -13,6 +13,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
+from apps.dashboard import asked
 from apps.dashboard.new_run import GROUPS, texts
 from apps.dashboard.queries import events
 from apps.dashboard.queries.live import live_message
@@ -65,9 +66,8 @@ def _data(page: RunPage, server_time: float) -> dict[str, Any]:
 @never_cache
 @require_GET
 def run_live(request: HttpRequest, pk: int) -> HttpResponse:
-    since = request.GET.get("since", "0")
     try:
-        message = live_message(request.user, pk, int(since) if since.isdecimal() else 0, timezone.now())
+        message = live_message(request.user, pk, asked.number(request.GET, "since") or 0, timezone.now())
     except Run.DoesNotExist:
         raise Http404 from None
     return HttpResponse(msgspec.json.encode(message), content_type="application/json")
@@ -80,6 +80,9 @@ def run_verb(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
     if not found.project.allows(request.user, "operator"):
         raise PermissionDenied(f"To {verb} a run needs the role operator in its project.")
     reason = request.POST.get("reason", "").strip()[:LONGEST_REASON]
+    if not asked.keepable(reason):
+        messages.error(request, "Nothing changed: the reason holds a NUL character.", extra_tags="fail")
+        return redirect("dashboard:run", pk)
     try:
         changed = VERBS[verb](found, request.user.get_username(), reason)
     except control.ControlError as error:
@@ -94,8 +97,7 @@ def run_verb(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
 @require_GET
 def run_events(request: HttpRequest, pk: int) -> HttpResponse:
     found = _visible(request, pk)
-    before = request.GET.get("before", "")
-    rows, next_before = events.events_page(found, int(before) if before.isdecimal() else None)
+    rows, next_before = events.events_page(found, asked.number(request.GET, "before"))
     context = {"section": "runs", "run": found, "tab": "events", "rows": rows, "next_before": next_before}
     return render(request, "dashboard/events.html", context)
 

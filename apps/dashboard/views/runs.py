@@ -6,6 +6,7 @@ from django.shortcuts import render
 from django.utils.http import urlencode
 from django.views.decorators.http import require_GET
 
+from apps.dashboard import asked
 from apps.dashboard.queries.new_run import may_launch
 from apps.dashboard.queries.runs import Wanted, run_list
 
@@ -13,8 +14,7 @@ from apps.dashboard.queries.runs import Wanted, run_list
 @login_required
 @require_GET
 def runs(request: HttpRequest) -> HttpResponse:
-    given = request.GET
-    wanted = Wanted(given.get("q", "").strip(), given.get("state", ""), given.get("before", ""))
+    wanted = Wanted(*(asked.text(request.GET, name) for name in ("q", "state", "before")))
     kept = urlencode({name: value for name, value in (("q", wanted.text), ("state", wanted.state)) if value})
     found = run_list(request.user, wanted)
     context = {"section": "runs", "found": found, "wanted": wanted, "kept": kept}

@@ -5,6 +5,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
+from apps.dashboard import asked
 from apps.dashboard.queries import tasks
 from apps.tasks.models import Task, TaskVersion
 from apps.trajectories.store import object_store
@@ -13,10 +14,7 @@ from apps.trajectories.store import object_store
 @login_required
 @require_GET
 def tasks_page(request: HttpRequest) -> HttpResponse:
-    given = request.GET
-    wanted = tasks.Wanted(
-        given.get("q", "").strip(), given.get("state", ""), given.get("family", ""), given.get("after", "")
-    )
+    wanted = tasks.Wanted(*(asked.text(request.GET, name) for name in ("q", "state", "family", "after")))
     found = tasks.task_list(request.user, wanted)
     context = {"section": "tasks", "found": found, "wanted": wanted}
     if request.headers.get("HX-Target") == "task-rows":
@@ -27,9 +25,8 @@ def tasks_page(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_GET
 def task_page(request: HttpRequest, pk: int) -> HttpResponse:
-    number = request.GET.get("version", "")
     try:
-        page = tasks.task_page(request.user, pk, int(number) if number.isdecimal() else None, object_store())
+        page = tasks.task_page(request.user, pk, asked.number(request.GET, "version"), object_store())
     except (Task.DoesNotExist, TaskVersion.DoesNotExist):
         raise Http404 from None
     return render(request, "dashboard/task.html", {"section": "tasks", "page": page})
