@@ -16,7 +16,7 @@ from wire.store import Store
 _CACHE_BYTES = 128 * 2**20
 _CANARY = re.compile(r"\A(?:\s*(?:<!--.*?canary.*?-->|#.*canary.*)[ \t]*(?:\n|\Z))+\s*", re.IGNORECASE)
 _HOST_VARIABLE = re.compile(r"\$\{(\w+)(?::-(?P<default>[^}]*))?\}")
-_ROUND = re.compile(r"solution/rounds/\d+\.sh")
+_ROUND = re.compile(r"solution/rounds/[^/]+\.sh")
 
 
 @dataclass(frozen=True)
@@ -169,6 +169,9 @@ def _copied(files: Mapping[str, TaskFile], copy: Copy, source: str) -> list[tupl
 
 def _solution(files: Mapping[str, TaskFile]) -> tuple[str, ...]:
     rounds = sorted(path for path in files if _ROUND.fullmatch(path))
+    for number, path in enumerate(rounds, start=1):
+        if path != (expected := f"solution/rounds/{number:02}.sh"):
+            raise TaskArchiveError(f"{path}: rounds are 01.sh, 02.sh and so on; this should be {expected}")
     if rounds:
         return tuple(_text(files, path) for path in rounds)
     return (_text(files, "solution/solve.sh"),) if "solution/solve.sh" in files else ()

@@ -32,6 +32,13 @@ def test_rounds_of_the_solution_are_preferred_in_order() -> None:
     assert read(task_files() | rounds).solution == ("one", "two")
 
 
+@pytest.mark.parametrize("name", ["1.sh", "00.sh", "03.sh", "002.sh", "two.sh"])
+def test_rounds_have_two_digits_and_no_gap(name: str) -> None:
+    rounds = {"solution/rounds/01.sh": "one", f"solution/rounds/{name}": "odd"}
+    with pytest.raises(TaskArchiveError, match=r"rounds are 01\.sh, 02\.sh and so on"):
+        read(task_files() | rounds)
+
+
 def test_canary_lines_are_not_shown() -> None:
     text = "<!-- canary GUID 1 -->\n# canary: do not train\n\n# Title\nDo it.\n"
     assert read(task_files(instruction_DOTmd=text)).instruction == "# Title\nDo it."

@@ -98,6 +98,8 @@ def ignore_file(path: str) -> TaskFormatError:
 
 def content_file(folder: Path, path: Path) -> ContentFile:
     shown, status = path.relative_to(folder).as_posix(), path.lstat()
+    if not shown.isprintable():
+        raise TaskFormatError(ascii(shown)[1:-1], "", None, "its name cannot be shown", "Rename it.")
     if not stat.S_ISREG(status.st_mode):
         raise TaskFormatError(
             shown, "", None, "links and special files are refused", "Put a regular file in its place."

@@ -13,3 +13,8 @@ class TaskFormatError(Exception):
         self.value = value
         self.problem = problem
         self.way_out = way_out
+
+    def inside(self, folder: str) -> "TaskFormatError":
+        """The same, with the folder that the path is in."""
+        path = self.path if self.path.startswith(folder) else f"{folder}/{self.path}"
+        return TaskFormatError(path, self.field, self.value, self.problem, self.way_out)

@@ -14,6 +14,8 @@ from apps.tasks.formats.task_toml import EnvironmentTable, megabytes, read_task_
 
 CANARY = re.compile(r"^(<!--.*canary.*-->|#.*canary.*)$", re.IGNORECASE)
 MAX_INSTRUCTION_BYTES = 256 * 1024
+MAX_NAME, MAX_FAMILY = 160, 80
+ROUNDS = "solution/rounds"
 SYSTEM_FOLDERS = "bin boot dev etc lib lib64 logs proc root run sbin solution sys tests tmp usr var"
 TAKEN = frozenset(SYSTEM_FOLDERS.split())
 """Top folders that a working folder may not be or lie in."""
@@ -75,11 +77,11 @@ def read_folder(folder: Path) -> TaskFolder:
     settings, unknown = read_task_toml((folder / "task.toml").read_bytes())
     dockerfile = parse_dockerfile(text_of(folder, "environment/Dockerfile"))
     workdir = working_folder(settings.environment, dockerfile)
-    name = settings.task.name or folder.resolve().name
+    name = checked("task.name", settings.task.name or folder.resolve().name, MAX_NAME)
     environment = settings.environment
     return TaskFolder(
         name=name,
-        family=settings.metadata.family or family_of(name),
+        family=checked("metadata.family", settings.metadata.family or family_of(name), MAX_FAMILY),
         instruction=instruction_of(folder),
         description=settings.task.description,
         difficulty=settings.metadata.difficulty,
@@ -159,6 +161,14 @@ def without_canary(text: str) -> str:
     return "\n".join(lines)
 
 
+def checked(field: str, value: str, limit: int) -> str:
+    """A name that can be shown and kept."""
+    if not value.strip() or len(value) > limit or not value.isprintable():
+        problem = f"must have from 1 to {limit} printable characters"
+        raise TaskFormatError("task.toml", field, ascii(value)[1:-1], problem, "Set another one.")
+    return value
+
+
 def family_of(name: str) -> str:
     """org/sort-lines-12 belongs to sort-lines."""
     return re.sub(r"-\d+$", "", name.rpartition("/")[2])
@@ -224,6 +234,10 @@ def copied(files: tuple[ContentFile, ...], copy: Copy, source: str, workdir: str
 
 
 def reference_of(folder: Path, files: tuple[ContentFile, ...]) -> tuple[str, ...]:
-    rounds = [file.path for file in files if re.fullmatch(r"solution/rounds/\d\d\.sh", file.path)]
+    rounds = [file.path for file in files if re.fullmatch(rf"{ROUNDS}/[^/]+\.sh", file.path)]
+    for number, path in enumerate(rounds, start=1):
+        if path != (expected := f"{ROUNDS}/{number:02}.sh"):
+            problem = f"rounds are 01.sh, 02.sh and so on without a gap, and this should be {expected}"
+            raise TaskFormatError(path, "", None, problem, "Rename it.")
     chosen = rounds or [file.path for file in files if file.path == "solution/solve.sh"]
     return tuple(text_of(folder, path) for path in chosen)

@@ -94,6 +94,13 @@ def test_rounds_are_read_in_their_order(tmp_path: Path) -> None:
     assert not bare.reference_rounds
 
 
+@pytest.mark.parametrize("name", ["1.sh", "00.sh", "03.sh", "002.sh", "two.sh"])
+def test_rounds_have_two_digits_and_no_gap(name: str, tmp_path: Path) -> None:
+    rounds: dict[str, str | None] = {"solution/rounds/01.sh": "one", f"solution/rounds/{name}": "odd"}
+    with pytest.raises(TaskFormatError, match=r"rounds are 01\.sh, 02\.sh and so on without a gap"):
+        read_folder(task_folder(tmp_path, rounds))
+
+
 @pytest.mark.parametrize("path", ["task.toml", "instruction.md", "environment/Dockerfile", "tests/test.sh"])
 def test_a_missing_file_is_named(path: str, tmp_path: Path) -> None:
     with pytest.raises(TaskFormatError, match="is missing") as caught:
