@@ -11,12 +11,14 @@ from apps.accounts.models import Project
 from apps.tasks import states
 from apps.tasks.bundled.families import default_plan, write_instance
 from apps.tasks.formats.archive import pack
+from apps.tasks.formats.errors import TaskFormatError
 from apps.tasks.formats.harbor import TaskFolder, read_folder
-from apps.tasks.lint import lint
+from apps.tasks.lint import Finding, lint
 from apps.tasks.models import Task, TaskSet, TaskVersion
 from wire.store import Store
 
 BUNDLED_SET = "shell-basics"
+MAX_SET_NAME = 120
 
 
 class EmptyImportError(Exception):
@@ -24,65 +26,108 @@ class EmptyImportError(Exception):
 
 
 @dataclass(frozen=True)
-class Imported:
-    """One imported folder."""
+class Read:
+    """A folder, read and linted."""
 
-    version: TaskVersion
+    place: Path
     split: str
+    task: TaskFolder
+    findings: list[Finding]
 
-
-def import_folder(project: Project, folder: Path, store: Store) -> TaskVersion:
-    """The task version of a folder, linted; the same content again is the same version. Raises TaskFormatError."""
-    found = read_folder(folder)
-    findings = lint(folder)
-    key = f"tasks/{found.digest}.tar"
-    store.put_if_absent(key, pack(folder))
-    with transaction.atomic():
-        task, _ = Task.objects.get_or_create(project=project, name=found.name, defaults={"family": found.family})
-        version = task.versions.filter(digest=found.digest).first()
-        if version is not None:
-            return version
-        version = TaskVersion.objects.create(
-            task=task,
-            number=task.versions.count() + 1,
-            digest=found.digest,
-            key=key,
-            instruction=found.instruction,
-            round_limit=found.round_limit,
-            settings=_settings(found),
-            findings=[asdict(finding) for finding in findings],
-        )
-        errors = [finding for finding in findings if finding.level == "error"]
-        if errors:
-            version.move(states.REJECTED, reason=f"{errors[0].file}: {errors[0].message}")
-        else:
-            version.move(states.LINTED)
-    return version
+    @property
+    def key(self) -> str:
+        return f"tasks/{self.task.digest}.tar"
 
 
 def import_folders(
     project: Project, name: str, folders: Sequence[tuple[Path, str]], store: Store, description: str = ""
 ) -> TaskSet:
-    """A new version of a task set from (folder, split) pairs. Raises TaskFormatError at the first bad folder."""
-    if not folders:
-        raise EmptyImportError("No task folder was found. A task folder holds a task.toml.")
-    for folder, _ in folders:  # every folder is read before anything is stored
-        read_folder(folder)
-    imported = [Imported(import_folder(project, folder, store), split) for folder, split in folders]
-    return TaskSet.freeze(project, name, [(row.version, row.split) for row in imported], description)
+    """A new version of a task set from (folder, split) pairs; nothing of it at the first bad folder.
+
+    Raises TaskFormatError, TaskSetError, EmptyImportError."""
+    _check_set_name(name)
+    found = _stored(folders, store)
+    with transaction.atomic():
+        return TaskSet.freeze(project, name, _versions(project, found), description)
 
 
 def import_bundled(project: Project, store: Store) -> TaskSet:
     """The bundled task set; the newest version of it if its content is the same."""
     with TemporaryDirectory(prefix="assay-tasks-") as place:
-        folders = list(_write_bundled(Path(place)))
-        imported = [Imported(import_folder(project, folder, store), split) for folder, split in folders]
-    latest = TaskSet.objects.filter(project=project, name=BUNDLED_SET).order_by("-number").first()
-    entries = {(row.version.pk, row.split) for row in imported}
-    if latest is not None and entries == set(latest.entries.values_list("task_version_id", "split")):
-        return latest
-    description = "Shell and file tasks: 28 trained families, 6 unseen ones, each a seeded generator."
-    return TaskSet.freeze(project, BUNDLED_SET, [(row.version, row.split) for row in imported], description)
+        found = _stored(list(_write_bundled(Path(place))), store)
+    with transaction.atomic():
+        versions = _versions(project, found)
+        latest = TaskSet.objects.filter(project=project, name=BUNDLED_SET).order_by("-number").first()
+        entries = {(version.pk, split) for version, split in versions}
+        if latest is not None and entries == set(latest.entries.values_list("task_version_id", "split")):
+            return latest
+        description = "Shell and file tasks: 28 trained families, 6 unseen ones, each a seeded generator."
+        return TaskSet.freeze(project, BUNDLED_SET, versions, description)
+
+
+def _check_set_name(name: str) -> None:
+    if not name.strip() or len(name) > MAX_SET_NAME or not name.isprintable():
+        problem = f"its name must have from 1 to {MAX_SET_NAME} printable characters"
+        raise TaskFormatError("The task set", "", ascii(name)[1:-1], problem, "Give it another one.")
+
+
+def _stored(folders: Sequence[tuple[Path, str]], store: Store) -> list[Read]:
+    """Every folder is read before anything is stored."""
+    if not folders:
+        raise EmptyImportError("No task folder was found. A task folder holds a task.toml.")
+    found = [_read(folder, split) for folder, split in folders]
+    first: dict[str, Path] = {}
+    for read in found:
+        if (other := first.setdefault(read.task.name, read.place)) != read.place:
+            problem = f"{other} holds a task of the same name"
+            raise TaskFormatError(
+                f"{read.place}/task.toml", "task.name", read.task.name, problem, "Rename one of them."
+            )
+    for read in found:
+        store.put_if_absent(read.key, pack(read.place))
+    return found
+
+
+def _read(folder: Path, split: str) -> Read:
+    try:
+        return Read(folder, split, read_folder(folder), lint(folder))
+    except TaskFormatError as error:
+        raise error.inside(str(folder)) from error
+
+
+def _versions(project: Project, found: Iterable[Read]) -> list[tuple[TaskVersion, str]]:
+    """One import of a project at a time, so that numbers follow each other."""
+    Project.objects.select_for_update(no_key=True).get(pk=project.pk)
+    return [(_version(project, read), read.split) for read in found]
+
+
+def _version(project: Project, read: Read) -> TaskVersion:
+    """The task version of a folder; the same content again is the same version."""
+    found = read.task
+    task, _ = Task.objects.get_or_create(project=project, name=found.name, defaults={"family": found.family})
+    if task.family != found.family:
+        problem = f"the task {task.name} belongs to the family {task.family!r}"
+        way_out = "Keep the family, or give the task another name."
+        raise TaskFormatError(f"{read.place}/task.toml", "metadata.family", found.family, problem, way_out)
+    version = task.versions.filter(digest=found.digest).first()
+    if version is not None:
+        return version
+    version = TaskVersion.objects.create(
+        task=task,
+        number=task.versions.count() + 1,
+        digest=found.digest,
+        key=read.key,
+        instruction=found.instruction,
+        round_limit=found.round_limit,
+        settings=_settings(found),
+        findings=[asdict(finding) for finding in read.findings],
+    )
+    errors = [finding for finding in read.findings if finding.level == "error"]
+    if errors:
+        version.move(states.REJECTED, reason=f"{errors[0].file}: {errors[0].message}")
+    else:
+        version.move(states.LINTED)
+    return version
 
 
 def _write_bundled(place: Path) -> Iterable[tuple[Path, str]]:

@@ -1,10 +1,11 @@
 """Tasks, their versions bound to a content digest, and immutable task sets."""
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Self
 
 from django.contrib.auth.models import AnonymousUser
-from django.db import models
+from django.db import models, transaction
 from django.db.models import Count, OuterRef, Q, Subquery
 from django.utils import timezone
 
@@ -96,6 +97,10 @@ class TaskVersion(Stateful):
         self.save(update_fields=["evidence"])
 
 
+class TaskSetError(Exception):
+    """A list of tasks that is no task set."""
+
+
 class TaskSetQuerySet(models.QuerySet["TaskSet"]):
     def visible_to(self, user: User | AnonymousUser) -> Self:
         return self.filter(project__in=Project.objects.visible_to(user))
@@ -130,13 +135,17 @@ class TaskSet(models.Model):
     def freeze(
         cls, project: Project, name: str, entries: Iterable[tuple[TaskVersion, str]], description: str = ""
     ) -> "TaskSet":
-        """A new version of the named set from (task version, split) pairs."""
-        latest = cls.objects.filter(project=project, name=name).aggregate(n=models.Max("number"))["n"] or 0
-        task_set = cls.objects.create(project=project, name=name, number=latest + 1, description=description)
-        TaskSetEntry.objects.bulk_create(
-            TaskSetEntry(task_set=task_set, task_version=version, split=split, family=version.task.family)
-            for version, split in entries
-        )
+        """A new version of the named set from (task version, split) pairs. Raises TaskSetError."""
+        rows = list(entries)
+        if twice := [task for task, n in Counter(version.task for version, _ in rows).items() if n > 1]:
+            raise TaskSetError(f"{name}: the task {twice[0]} is in it twice. Name each task once.")
+        with transaction.atomic():
+            latest = cls.objects.filter(project=project, name=name).aggregate(n=models.Max("number"))["n"] or 0
+            task_set = cls.objects.create(project=project, name=name, number=latest + 1, description=description)
+            TaskSetEntry.objects.bulk_create(
+                TaskSetEntry(task_set=task_set, task_version=version, split=split, family=version.task.family)
+                for version, split in rows
+            )
         return task_set
 
     def versions(self, split: str) -> models.QuerySet[TaskVersion]:

@@ -3,12 +3,13 @@
 from argparse import ArgumentParser
 from pathlib import Path
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand
 
 from apps.accounts.models import Project
 from apps.policies.importing import import_policy
 from apps.policies.weights import PolicyImportError
 from apps.trajectories.store import object_store
+from controlplane.management.plainly import plainly
 
 
 class Command(BaseCommand):
@@ -19,8 +20,6 @@ class Command(BaseCommand):
         parser.add_argument("folder", type=Path)
 
     def handle(self, *_args: object, name: str, folder: Path, **_options: object) -> None:
-        try:
+        with plainly(PolicyImportError):
             policy = import_policy(Project.default(), name, folder, object_store(), {"source": str(folder.resolve())})
-        except PolicyImportError as error:
-            raise CommandError(str(error)) from error
         self.stdout.write(f"{policy.name}: {policy.parameters:,} parameters, sha256 {policy.digest}")

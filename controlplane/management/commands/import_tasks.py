@@ -7,11 +7,13 @@ from django.core.management.base import BaseCommand, CommandError
 
 from apps.accounts.models import Project
 from apps.admission.controls import start_controls
+from apps.runs.launch import LaunchError
 from apps.tasks import states
 from apps.tasks.formats.errors import TaskFormatError
 from apps.tasks.importing import EmptyImportError, import_bundled, import_folders
-from apps.tasks.models import SPLITS, TaskSet
+from apps.tasks.models import SPLITS, TaskSet, TaskSetError
 from apps.trajectories.store import object_store
+from controlplane.management.plainly import plainly
 
 
 class Command(BaseCommand):
@@ -25,8 +27,8 @@ class Command(BaseCommand):
         parser.add_argument("--bundled", action="store_true", help="the task set that ships with Assay")
 
     def handle(self, *_args: object, folder: Path | None, name: str, bundled: bool, **_options: object) -> None:
-        project = Project.default()
-        try:
+        with plainly(TaskFormatError, TaskSetError, EmptyImportError, LaunchError, OSError):
+            project = Project.default()
             if bundled:
                 task_set = import_bundled(project, object_store())
             elif folder is None:
@@ -34,16 +36,15 @@ class Command(BaseCommand):
             else:
                 found = task_folders(folder)
                 task_set = import_folders(project, name or folder.resolve().name, found, object_store())
-        except (TaskFormatError, EmptyImportError) as error:
-            raise CommandError(str(error)) from error
-        self.stdout.write(f"{task_set}: {task_set.entries.count()} tasks")
-        self._prove(project, task_set)
+            self.stdout.write(f"{task_set}: {task_set.entries.count()} tasks")
+            self._prove(project, task_set)
 
     def _prove(self, project: Project, task_set: TaskSet) -> None:
         rejected = task_set.entries.filter(task_version__state=states.REJECTED)
         for entry in rejected.select_related("task_version__task"):
-            problem = next(row for row in entry.task_version.findings if row["level"] == "error")
-            self.stderr.write(f"{entry.task_version}: rejected, {problem['file']}: {problem['message']}")
+            errors = [row for row in entry.task_version.findings if row["level"] == "error"]
+            problem = f"{errors[0]['file']}: {errors[0]['message']}" if errors else "its controls failed, see its page"
+            self.stderr.write(f"{entry.task_version}: rejected, {problem}")
         if task_set.entries.filter(task_version__state=states.LINTED).exists():
             run = start_controls(project, None, task_set)
             self.stdout.write(f"Its controls are run {run.pk}: the solution must pass, doing nothing must fail.")
@@ -53,10 +54,24 @@ def task_folders(top: Path) -> list[tuple[Path, str]]:
     """(folder, split) pairs: <top>/<split>/<task>, or <top>/<task> as held-out."""
     if not top.is_dir():
         raise CommandError(f"{top} is no folder. Name one that holds task folders.")
-    found = []
-    for split in SPLITS:
-        if (top / split).is_dir():
-            found += [(task, split) for task in sorted((top / split).iterdir()) if task.is_dir()]
-    if not found:
-        found = [(task, "held-out") for task in sorted(top.iterdir()) if (task / "task.toml").exists()]
-    return found
+    folders = [entry for entry in sorted(top.iterdir()) if entry.is_dir()]
+    for entry in folders:
+        if entry.name not in SPLITS and _holds_tasks(entry):
+            raise CommandError(
+                f"{entry} holds task folders, but its name is none of {', '.join(SPLITS)}. Rename it, or move it away."
+            )
+    tasks = [entry for entry in folders if entry.name not in SPLITS and (entry / "task.toml").exists()]
+    in_splits = [
+        (task, split)
+        for split in SPLITS
+        if (top / split).is_dir()
+        for task in sorted((top / split).iterdir())
+        if task.is_dir()
+    ]
+    if tasks and in_splits:
+        raise CommandError(f"{tasks[0]} is a task beside the folders of splits. Move it into one of them.")
+    return in_splits or [(task, "held-out") for task in tasks]
+
+
+def _holds_tasks(folder: Path) -> bool:
+    return any(entry.is_dir() and (entry / "task.toml").exists() for entry in folder.iterdir())

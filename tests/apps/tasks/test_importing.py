@@ -1,0 +1,123 @@
+"""Task folders come in all together or not at all, and a bad one is named."""
+
+from pathlib import Path
+
+import pytest
+
+from apps.accounts.models import Project
+from apps.lifecycle.models import Transition
+from apps.tasks.formats.errors import TaskFormatError
+from apps.tasks.importing import EmptyImportError, import_folders
+from apps.tasks.models import Task, TaskSet, TaskSetError, TaskVersion
+from tests.apps.making import make_task
+from tests.apps.tasks.folders import task_folder
+from wire.store import FolderStore
+
+pytestmark = pytest.mark.django_db
+
+
+def named(place: Path, name: str, *, family: str = "greet", instruction: str = "Greet.\n", **table: str) -> Path:
+    lines = [f'{key} = "{value}"' for key, value in {"name": name, **table}.items()]
+    text = "\n".join(['schema_version = "1.3"', "[task]", *lines, "[metadata]", f'family = "{family}"', ""])
+    return task_folder(place, {"task.toml": text, "instruction.md": instruction})
+
+
+def bring(store: FolderStore, *folders: Path, name: str = "greetings") -> TaskSet:
+    return import_folders(Project.default(), name, [(folder, "train") for folder in folders], store)
+
+
+def nothing_is_there() -> bool:
+    made = (Task, TaskVersion, TaskSet, Transition)
+    return not any(model.objects.exists() for model in made)
+
+
+def test_the_same_content_is_the_same_version(tmp_path: Path, store: FolderStore) -> None:
+    folder = named(tmp_path, "lab/greet")
+    first, second = bring(store, folder), bring(store, folder)
+    assert (first.number, second.number) == (1, 2)
+    (version,) = TaskVersion.objects.all()
+    assert (version.number, version.state) == (1, "linted")
+    assert list(store.list("tasks")) == [version.key]
+
+
+def test_changed_content_is_a_new_version(tmp_path: Path, store: FolderStore) -> None:
+    bring(store, named(tmp_path / "a", "lab/greet"))
+    bring(store, named(tmp_path / "b", "lab/greet", instruction="Greet twice.\n"))
+    assert list(TaskVersion.objects.order_by("number").values_list("number", flat=True)) == [1, 2]
+
+
+def test_a_bad_folder_is_named_and_nothing_is_made(tmp_path: Path, store: FolderStore) -> None:
+    good = named(tmp_path / "good", "lab/good")
+    bad = task_folder(tmp_path / "bad", {"instruction.md": "\n"})
+    with pytest.raises(TaskFormatError) as caught:
+        bring(store, good, bad)
+    assert str(caught.value).startswith(f"{bad}/instruction.md: is empty")
+    assert nothing_is_there()
+    assert list(store.list("tasks")) == []
+
+
+def test_the_same_task_twice_is_refused(tmp_path: Path, store: FolderStore) -> None:
+    one, other = named(tmp_path / "a", "lab/greet"), named(tmp_path / "b", "lab/greet", instruction="Other.\n")
+    with pytest.raises(TaskFormatError) as caught:
+        bring(store, one, other)
+    assert f"{other}/task.toml, task.name: {one} holds a task of the same name" in str(caught.value)
+    assert nothing_is_there()
+
+
+def test_the_same_folder_twice_is_refused(tmp_path: Path, store: FolderStore) -> None:
+    folder = named(tmp_path, "lab/greet")
+    with pytest.raises(TaskSetError, match="lab/greet is in it twice"):
+        bring(store, folder, folder)
+    assert nothing_is_there()
+
+
+def test_a_set_of_two_versions_of_a_task_is_not_made() -> None:
+    version = make_task("greet")
+    with pytest.raises(TaskSetError, match="greet is in it twice"):
+        TaskSet.freeze(Project.default(), "twice", [(version, "train"), (version, "held-out")])
+    assert not TaskSet.objects.exists()
+
+
+def test_another_family_is_refused_and_the_other_tasks_stay_out(tmp_path: Path, store: FolderStore) -> None:
+    bring(store, named(tmp_path / "a", "lab/greet"))
+    fresh = named(tmp_path / "fresh", "lab/fresh")
+    changed = named(tmp_path / "b", "lab/greet", family="wave")
+    with pytest.raises(TaskFormatError, match="belongs to the family 'greet'") as caught:
+        bring(store, fresh, changed)
+    assert (caught.value.path, caught.value.value) == (f"{changed}/task.toml", "wave")
+    assert Task.objects.get().name == "lab/greet"
+    assert TaskSet.objects.get().number == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "family", "field"),
+    [
+        ("lab/" + "x" * 157, "greet", "task.name"),
+        ("lab/greet", "x" * 81, "metadata.family"),
+        ("lab/greet", "a\\u0000b", "metadata.family"),
+    ],
+)
+def test_a_name_that_cannot_be_kept_is_refused(
+    name: str, family: str, field: str, tmp_path: Path, store: FolderStore
+) -> None:
+    with pytest.raises(TaskFormatError, match="printable characters") as caught:
+        bring(store, named(tmp_path, name, family=family))
+    assert caught.value.field == field
+    assert nothing_is_there()
+
+
+@pytest.mark.parametrize("name", ["", "x" * 121, "a\0b", "a\udcffb"])
+def test_a_set_name_that_cannot_be_kept_is_refused(name: str, tmp_path: Path, store: FolderStore) -> None:
+    with pytest.raises(TaskFormatError, match="its name must have from 1 to 120"):
+        bring(store, named(tmp_path, "lab/greet"), name=name)
+    assert nothing_is_there()
+
+
+def test_the_longest_names_are_kept(tmp_path: Path, store: FolderStore) -> None:
+    task_set = bring(store, named(tmp_path, "lab/" + "x" * 156, family="f" * 80), name="s" * 120)
+    assert task_set.entries.count() == 1
+
+
+def test_nothing_to_import_is_said(store: FolderStore) -> None:
+    with pytest.raises(EmptyImportError, match="No task folder"):
+        bring(store)
