@@ -1,5 +1,7 @@
 """Make a run and put it in the queue, or say which field stands in the way; nothing half-made is left."""
 
+from collections import Counter
+
 from django.db import IntegrityError, transaction
 
 from apps.accounts.models import Project, User
@@ -9,6 +11,7 @@ from apps.policies.models import Policy
 from apps.runs import states
 from apps.runs.config import RunConfig
 from apps.runs.models import Run
+from apps.tasks import states as task_states
 from apps.tasks.models import TaskSet
 
 
@@ -52,7 +55,7 @@ def launch_run(
     _check_name(name)
     _check_task_set(task_set, kind, config)
     if kind != "admission":
-        _check_policy(policy)
+        _check_policy(policy, task_set)
         endpoint = endpoint or _only_endpoint()
     if kind == "training" and config.grpo_steps == 0 and config.sft_steps == 0:
         raise LaunchError(
@@ -103,17 +106,11 @@ def _check_name(name: str) -> None:
 def _check_task_set(task_set: TaskSet, kind: str, config: RunConfig) -> None:
     entries = task_set.entries.select_related("task_version")
     if not entries.exists():
-        raise LaunchError("task_set", str(task_set), "This task set is empty. Import tasks into it first.")
+        raise LaunchError("task_set", str(task_set), "This task set is empty. Make a new version with tasks in it.")
     if kind == "admission":
         return
-    unproven = sum(1 for entry in entries if not entry.task_version.usable)
-    if unproven:
-        raise LaunchError(
-            "task_set",
-            str(task_set),
-            f"{unproven} of its {len(entries)} tasks are not proven yet (solution passes, doing nothing fails). "
-            "Wait for their controls to finish, or make a version of the set without them.",
-        )
+    if problems := _unproven(Counter(entry.task_version.state for entry in entries)):
+        raise LaunchError("task_set", str(task_set), " ".join(problems))
     splits = {entry.split for entry in entries}
     if kind == "training" and "train" not in splits:
         raise LaunchError("task_set", str(task_set), "It has no tasks in the split 'train', so nothing to learn from.")
@@ -123,9 +120,29 @@ def _check_task_set(task_set: TaskSet, kind: str, config: RunConfig) -> None:
         )
 
 
-def _check_policy(policy: Policy | None) -> None:
+def _unproven(counts: Counter[str]) -> list[str]:
+    """What is to be done about the tasks that a run may not use."""
+    refused = sum(counts[state] for state in task_states.REFUSED)
+    waiting = counts.total() - refused - sum(counts[state] for state in task_states.USABLE)
+    problems = []
+    if waiting:
+        problems.append(
+            f"{waiting} of its {counts.total()} tasks: not proven yet (solution passes, doing nothing fails). "
+            "Wait for their controls to finish."
+        )
+    if refused:
+        problems.append(
+            f"{refused} of its {counts.total()} tasks: rejected, quarantined or retired. "
+            "Make a new version of the set without them."
+        )
+    return problems
+
+
+def _check_policy(policy: Policy | None, task_set: TaskSet) -> None:
     if policy is None:
         raise LaunchError("policy", None, "Choose the policy to start from.")
+    if policy.project_id != task_set.project_id:
+        raise LaunchError("policy", policy.name, f"It belongs to another project than the task set {task_set}.")
     if policy.state != "ready":
         raise LaunchError("policy", policy.name, f"This policy is {policy.state}. Import it again.")
 

@@ -19,3 +19,5 @@ EDGES = {
 STATES = frozenset(EDGES)
 USABLE = frozenset({ADMITTED})
 """A run may use these."""
+REFUSED = frozenset({REJECTED, QUARANTINED, RETIRED})
+"""No control under way will make them usable."""

@@ -102,7 +102,8 @@ def test_an_unproven_task_set_is_refused_with_the_way_out() -> None:
     response = post(operator(), RUNS, body_of(task_set=task_set.pk))
     (error,) = response.json()["errors"]
     assert (response.status_code, error["pointer"]) == (422, "/task_set")
-    assert "not proven" in error["detail"]
+    assert "1 of its 4 tasks: rejected, quarantined or retired. Make a new version" in error["detail"]
+    assert "not proven" not in error["detail"]
 
 
 def test_a_viewer_hears_that_it_takes_an_operator() -> None:
