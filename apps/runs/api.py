@@ -133,8 +133,6 @@ class PresetViewSet(viewsets.ViewSet):
 def _launch(request: Request, asked: dict[str, Any]) -> Run:
     preset = PRESETS[asked["preset"]]
     task_set, policy = asked["task_set"], asked["policy"]
-    if policy.project_id != task_set.project_id:
-        raise LaunchError("policy", policy.name, f"It belongs to another project than the task set {task_set}.")
     return launch_run(
         task_set.project,
         signed_in(request),
