@@ -55,6 +55,8 @@ def test_a_person_launches_watches_opens_pauses_and_resumes(stack: Stack, page: 
     address = f"http://127.0.0.1:{stack.ports[0]}"
     sign_in(page, address, shown_password(stack))
     launch(page, address)
+    # A change of state or phase loads the page anew, for its verbs; everything else must come by itself.
+    expect(page.locator("[data-live='state.phase']")).to_have_text("GRPO", timeout=RUN_SECONDS * 1000)
     page.evaluate("window.loadedOnce = true")
     expect(page.locator("[data-pill]")).to_have_text("Live", timeout=MS)
     charts_move(page)
@@ -112,7 +114,7 @@ def points_above(page: Page, least: int) -> int:
 
 
 def open_a_rollout(page: Page, run_url: str) -> None:
-    page.goto(f"{run_url}/rollouts")
+    page.goto(f"{run_url}/rollouts?verdict=unsolved")  # the newest are still running
     page.locator("table a[href^='/rollouts/']").first.click()
     expect(page.locator(".round").first).to_be_visible(timeout=MS)
 
