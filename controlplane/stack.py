@@ -22,6 +22,7 @@ SERVICES = ("web", "control", "beat", "sandbox", "learner", "policy")
 USERS_OF_THE_DATABASE = frozenset({"web", "control", "beat"})
 USERS_OF_THE_BROKER = frozenset({"web", "control", "beat", "sandbox", "learner"})
 CONTROL_THREADS = 4
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 class StackError(Exception):
@@ -206,9 +207,14 @@ def _policy() -> Process:
     return replace(process, environment=environment, ready=lambda: accepts(host, port), ready_seconds=180.0)
 
 
+def policy_is_elsewhere() -> bool:
+    """Whether the policy server's address is not of this machine."""
+    return urlparse(settings.ASSAY_POLICY_URL).hostname not in LOOPBACK
+
+
 def _policy_bind() -> tuple[str, int]:
     parsed = urlparse(settings.ASSAY_POLICY_URL)
-    if parsed.hostname not in ("127.0.0.1", "localhost", "::1") or parsed.port is None:
+    if parsed.hostname not in LOOPBACK or parsed.port is None:
         raise StackError(
             f"ASSAY_POLICY_URL is {settings.ASSAY_POLICY_URL}: the policy server of this machine needs an address such "
             f"as http://127.0.0.1:8100. If yours runs elsewhere, leave this one out: --without policy"

@@ -111,6 +111,10 @@ class Supervisor:
         """Those that said that they cannot work on this host."""
         return [name for name, child in self._children.items() if child.refused]
 
+    def last_words(self, name: str) -> str:
+        """The last lines that it printed."""
+        return self._children[name].log.tail()
+
     def _child(self, process: Process, logs: Path | None) -> Child:
         log = Log(process.name, logs if process.keep_output else None, self._console)
         return Child(process, log, self._guard)

@@ -11,8 +11,9 @@ SECONDS = 2.0
 class PeakMemory:
     """Samples this process and all below it until stopped."""
 
-    def __init__(self) -> None:
+    def __init__(self, every: float = SECONDS) -> None:
         self.peak_bytes = 0
+        self._every = every
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="peak-memory", daemon=True)
 
@@ -21,11 +22,14 @@ class PeakMemory:
 
     def stop(self) -> None:
         self._stop.set()
-        self._thread.join()
+        if self._thread.ident is not None:
+            self._thread.join()
 
     def _watch(self) -> None:
-        while not self._stop.wait(SECONDS):
+        stopped = False
+        while not stopped:
             self.peak_bytes = max(self.peak_bytes, tree_rss(os.getpid()))
+            stopped = self._stop.wait(self._every)
 
 
 def tree_rss(pid: int) -> int:

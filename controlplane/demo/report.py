@@ -1,8 +1,6 @@
 """The numbers of a demo run: held-out completion in its three phases, the paired difference, and what it cost."""
 
-import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from django.db.models import Sum
@@ -39,7 +37,7 @@ def phases(run: Run, suite: str) -> Phases | None:
     return Phases(base, warm, final)
 
 
-def numbers(run: Run, *, peak_rss_bytes: int) -> dict[str, Any]:
+def numbers(run: Run, *, peak_rss_bytes: int | None) -> dict[str, Any]:
     """What --json writes. n/a is null."""
     balance = ledger(run)
     return {
@@ -57,10 +55,6 @@ def numbers(run: Run, *, peak_rss_bytes: int) -> dict[str, Any]:
         "peak_rss_bytes": peak_rss_bytes,
         "ledger_exact": balance.exact,
     }
-
-
-def write_json(path: Path, values: dict[str, Any]) -> None:
-    path.write_text(json.dumps(values, indent=2) + "\n")
 
 
 def _suite(run: Run, suite: str) -> dict[str, Any] | None:
@@ -136,10 +130,12 @@ def closing_lines(values: dict[str, Any]) -> list[str]:
     held_out = values["held_out"]
     tasks = f"{held_out['tasks']} held-out tasks x {held_out['tries']} tries; " if held_out else ""
     exact = "exact" if values["ledger_exact"] else "NOT exact"
+    peak = values["peak_rss_bytes"]
+    memory = "n/a" if peak is None else f"{peak / 2**30:.1f} GiB"
     cost = (
         f"GRPO took {values['train_seconds']:.0f} s; {values['sampled_tokens']:,} tokens sampled in all, "
         f"{values['prompt_tokens']:,} prompt tokens, {values['sandbox_seconds']:,.0f} sandbox-seconds, "
-        f"peak memory {values['peak_rss_bytes'] / 2**30:.1f} GiB; ledger {exact}."
+        f"peak memory {memory}; ledger {exact}."
     )
     return [f"{tasks}intervals are 95 %, paired by task, clustered by family.", cost]
 

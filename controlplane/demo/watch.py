@@ -37,15 +37,15 @@ class RunWatch:
         self.progress = progress
         self._bars: dict[str, TaskID] = {}
 
-    def until_ended(self, stopping: Callable[[], bool]) -> bool:
-        """False if a stop was asked for before the run ended."""
-        while not stopping():
+    def until_ended(self, check: Callable[[], None]) -> None:
+        """Checks at each look. Raises what check raises."""
+        while True:
+            check()
             self.run.refresh_from_db()
             self._show()
             if self.run.ended:
-                return True
+                return
             time.sleep(LOOK_SECONDS)
-        return False
 
     def _show(self) -> None:
         config = self.run.config
