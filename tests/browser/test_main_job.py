@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 
 from tests.browser.pages import CHROMIUM, QUIET
-from tests.chaos.stack import Stack
+from tests.chaos.stack import Stack, supplied_stack
 
 pytestmark = [pytest.mark.browser, pytest.mark.process, pytest.mark.sandbox]
 
@@ -30,15 +30,8 @@ FEW = {
 
 @pytest.fixture(scope="module")
 def stack() -> Iterator[Stack]:
-    stack = Stack()
-    try:
-        stack.start()
-        run = stack.act("supply")
-        proven = "SELECT count(*) FROM runs_run WHERE id = %s AND state = 'finished'"
-        stack.until(lambda: stack.number(proven, run), "the tasks are proven", seconds=120)
+    with supplied_stack() as stack:
         yield stack
-    finally:
-        stack.remove()
 
 
 @pytest.fixture

@@ -187,6 +187,20 @@ class Stack:
         remove_data_folder(self.data)
 
 
+@contextmanager
+def supplied_stack() -> Iterator[Stack]:
+    """A running stack with a policy and a few tasks, proven."""
+    stack = Stack()
+    try:
+        stack.start()
+        run = stack.act("supply")
+        proven = "SELECT count(*) FROM runs_run WHERE id = %s AND state = 'finished'"
+        stack.until(lambda: stack.number(proven, run), "the tasks are proven", seconds=120)
+        yield stack
+    finally:
+        stack.remove()
+
+
 def _left_of(processes: dict[int, psutil.Process]) -> list[str]:
     pids = {str(pid) for pid in processes}
     groups = [group for group in _worker_groups() if Path(group).name.split("-")[0] in pids]

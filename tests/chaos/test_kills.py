@@ -7,7 +7,7 @@ import pytest
 
 from tests.chaos.audit import Audit
 from tests.chaos.launch import GRPO_STEPS, SFT_STEPS
-from tests.chaos.stack import Stack
+from tests.chaos.stack import Stack, supplied_stack
 
 pytestmark = [pytest.mark.process, pytest.mark.sandbox, pytest.mark.chaos]
 
@@ -54,15 +54,8 @@ class Training:
 
 @pytest.fixture(scope="module")
 def stack() -> Iterator[Stack]:
-    stack = Stack()
-    try:
-        stack.start()
-        run = stack.act("supply")
-        proven = "SELECT count(*) FROM runs_run WHERE id = %s AND state = 'finished'"
-        stack.until(lambda: stack.number(proven, run), "the tasks are proven", seconds=60)
+    with supplied_stack() as stack:
         yield stack
-    finally:
-        stack.remove()
 
 
 @pytest.fixture
