@@ -1,7 +1,8 @@
 """How fast the whole loop turns: scripted rollouts, sampling, learning, and who waits for whom.
 
-A stack in a data folder of its own; the demo's tasks and model; the limit that it is held against is one core's worth
-of the prototype's figures, so read ratios, not absolutes.
+A stack in a data folder of its own, with the demo's tasks and model. A scripted rollout is no model call but all the
+rest of a try: it starts two real boxes, one to act in and one to grade in, and runs the task's tests. Everything shares
+the cores of one machine, so read ratios, not absolutes.
 """
 
 import argparse

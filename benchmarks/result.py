@@ -28,7 +28,8 @@ class Target:
     name: str
     value: float | None
     unit: str
-    target: float
+    target: float | None
+    """None: not defined, as where another arm gave no number."""
     met: bool | None
     """None in a quick run, which only proves that it runs."""
 
