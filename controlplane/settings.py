@@ -28,9 +28,9 @@ ASSAY_STORE_URL = environment.read_text("ASSAY_STORE_URL", str(ASSAY_DATA / "sto
 ASSAY_POLICY_URL = environment.read_url("ASSAY_POLICY_URL", "http://127.0.0.1:8100", ("http", "https"))
 ASSAY_WEB_BIND = environment.read_bind("ASSAY_WEB_BIND", "127.0.0.1:8000")
 ASSAY_THREADS = environment.read_number("ASSAY_THREADS", 8, least=1)
+"""Threads of this process that use the database; its pool has two connections more."""
 # Learner and policy server work at the same time: each gets half of the cores, or they wait for each other's threads.
 ASSAY_TORCH_THREADS = environment.read_number("ASSAY_TORCH_THREADS", max(1, (os.cpu_count() or 2) // 2), least=1)
-"""Threads of this process that use the database; its pool has two connections more."""
 
 # Django
 SECRET_KEY = environment.read_text("ASSAY_SECRET_KEY", "") or load_secret_key(ASSAY_DATA)

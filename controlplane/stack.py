@@ -217,7 +217,7 @@ def _policy_bind() -> tuple[str, int]:
     if parsed.hostname not in LOOPBACK or parsed.port is None:
         raise StackError(
             f"ASSAY_POLICY_URL is {settings.ASSAY_POLICY_URL}: the policy server of this machine needs an address such "
-            f"as http://127.0.0.1:8100. If yours runs elsewhere, leave this one out: --without policy"
+            f"as http://127.0.0.1:8100. If yours runs elsewhere, leave this one out: make up ARGS='--without policy'"
         )
     return parsed.hostname, parsed.port
 

@@ -16,7 +16,9 @@ def test_a_finished_run_is_shown_whole_and_not_waited_for(store: FolderStore) ->
     run = finished_demo(store)
     progress = bars(Console(file=io.StringIO(), width=200))
     RunWatch(run, progress).until_ended(lambda: None)
-    shown = {task.description: (task.completed, task.total, task.fields["note"]) for task in progress.tasks}
+    shown: dict[str, tuple[object, ...]] = {
+        task.description: (task.completed, task.total, task.fields["note"]) for task in progress.tasks
+    }
     assert shown["held-out, model as it comes (version 0)"] == (4, 4, "0.0 %")
     assert shown["held-out, after warm start (version 2)"] == (4, 4, "50.0 %")
     assert shown["held-out, after GRPO (version 5)"] == (4, 4, "100.0 %")
