@@ -144,7 +144,7 @@ def _check_policy(policy: Policy | None, task_set: TaskSet) -> None:
     if policy.project_id != task_set.project_id:
         raise LaunchError("policy", policy.name, f"It belongs to another project than the task set {task_set}.")
     if policy.state != "ready":
-        raise LaunchError("policy", policy.name, f"This policy is {policy.state}. Import it again.")
+        raise LaunchError("policy", policy.name, f"This policy is {policy.state}. Import it again, under another name.")
 
 
 def _only_endpoint() -> Endpoint:
