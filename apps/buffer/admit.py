@@ -9,6 +9,7 @@ from apps.rollouts import states as rollout_states
 from apps.rollouts.models import Group
 from apps.rollouts.plan import refill
 from apps.runs.models import Run
+from apps.trajectories.models import Trajectory
 
 MOST_REFILLS = 2
 
@@ -36,8 +37,7 @@ def admit_groups(run: Run, *, live_versions: set[int]) -> int:
     live_versions: those of the run's live branch; tries of any other are out."""
     # The groups first: what is recorded between the two looks has entered before its group is admitted.
     finished = _finished_groups(run)
-    with connection.cursor() as cursor:
-        cursor.execute(_ENTER, [run.pk])
+    enter_samples(run)
     off_branch = _off_branch(finished, live_versions)
     admitted = 0
     for group in finished:
@@ -48,6 +48,18 @@ def admit_groups(run: Run, *, live_versions: set[int]) -> int:
         elif group.rewarded == group.size:  # type: ignore[attr-defined]
             admitted += int(group.move(rollout_states.COMPLETE) and group.move(rollout_states.GROUP_ADMITTED))
     return admitted
+
+
+def enter_samples(run: Run) -> None:
+    """Each recorded attempt of a training try gets its sample, once."""
+    with connection.cursor() as cursor:
+        cursor.execute(_ENTER, [run.pk])
+
+
+def still_to_enter(run: Run) -> bool:
+    """A recorded attempt of a training try has no sample yet."""
+    recorded = Trajectory.objects.of(run).filter(rollout__group__purpose="train")
+    return recorded.filter(sample__isnull=True).exists()
 
 
 def discard_group(group: Group, reason: str) -> None:

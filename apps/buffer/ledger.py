@@ -4,15 +4,19 @@ Each side is counted from tables of its own, so that an error shows as a differe
 """
 
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from django.db import connection, transaction
 from django.db.models import Count, Sum
+from django.utils import timezone
 
 from apps.buffer import states
 from apps.buffer.models import Batch, Sample
 from apps.rollouts.models import Attempt, Rollout
 from apps.runs.models import Run
 from apps.trajectories.models import Trajectory
+
+ENTERS_WITHIN = timedelta(minutes=1)
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,7 @@ def _ledger(run: Run) -> Ledger:
         recorded=attempts.get("recorded", 0),
         lost=attempts.get("lost", 0),
         cancelled=attempts.get("cancelled", 0),
-        recorded_tokens=_recorded(tokens),
+        recorded_tokens=sum(tokens.values()),
         evaluation_tokens=tokens["evaluation"],
         buffered_tokens=samples.get((states.BUFFERED, ""), 0) + tokens["entering"],
         handed_tokens=samples.get((states.HANDED, ""), 0),
@@ -68,7 +72,10 @@ def _ledger(run: Run) -> Ledger:
         discarded_tokens=discarded,
         sft_tokens=Batch.objects.filter(run=run, kind="sft", state=states.APPLIED).aggregate(n=Sum("tokens"))["n"] or 0,
     )
-    return Ledger(**{**counted.__dict__, "problems": tuple(_problems(run, counted))})
+    problems = _problems(run, counted)
+    if left := _left_outside(run):
+        problems.append(f"attempts: {left} recorded, but neither buffered nor discarded")
+    return Ledger(**{**counted.__dict__, "problems": tuple(problems)})
 
 
 _TOKENS = """
@@ -84,11 +91,7 @@ WHERE t.run_id = %s
 
 def recorded_tokens(run: Run) -> int:
     """Sampled tokens of recorded attempts: what a policy wrote. Reference traces are scripts."""
-    return _recorded(_recorded_tokens(run))
-
-
-def _recorded(tokens: dict[str, int]) -> int:
-    return tokens["evaluation"] + tokens["entered"] + tokens["entering"]
+    return sum(_recorded_tokens(run).values())
 
 
 def _recorded_tokens(run: Run) -> dict[str, int]:
@@ -96,6 +99,13 @@ def _recorded_tokens(run: Run) -> dict[str, int]:
         cursor.execute(_TOKENS, [run.pk])
         evaluation, entered, entering = cursor.fetchone()
     return {"evaluation": int(evaluation), "entered": int(entered), "entering": int(entering)}
+
+
+def _left_outside(run: Run) -> int:
+    """Attempts that no pass has let in: after the end there is no other pass, and one is never late by so much."""
+    until = timezone.now() - (timedelta(0) if run.ended else ENTERS_WITHIN)
+    recorded = Trajectory.objects.of(run).filter(rollout__group__purpose="train", recorded_at__lt=until)
+    return recorded.filter(sample__isnull=True).count()
 
 
 def _sample_tokens(run: Run) -> dict[tuple[str, str], int]:
