@@ -87,8 +87,13 @@ class Evaluation(Stateful):
             self.tries, self.why, self.planned_at = tries, why, planned_at
             self.save(update_fields=["tries", "why", "planned_at"])
 
+    def extend(self, *, tries: int, why: str) -> None:
+        """It takes more tries than it was planned with."""
+        self.tries, self.why = tries, why
+        self.save(update_fields=["tries", "why"])
+
     def keep_result(self, values: dict[str, Any], now: datetime) -> None:
-        """The numbers, once."""
+        """The numbers; after more tries, the new ones."""
         for name, value in values.items():
             setattr(self, name, value)
         self.finished_at = now

@@ -8,7 +8,7 @@ from django.db import transaction
 from apps.evaluation import states
 from apps.evaluation.collect import evaluation_tries
 from apps.evaluation.measure import measure
-from apps.evaluation.models import Evaluation
+from apps.evaluation.models import Evaluation, EvaluationQuerySet
 from apps.rollouts import states as rollout_states
 from apps.rollouts.models import Rollout
 from apps.rollouts.plan import plan_groups
@@ -32,6 +32,7 @@ def plan_evaluations(run: Run, config: RunConfig, *, now: datetime) -> None:
     due = due_evaluation(run, config)
     if due is not None:
         _queue(run, due, now)
+    _top_up(run, config)
     _start_next(run, now)
 
 
@@ -50,6 +51,16 @@ def due_evaluation(run: Run, config: RunConfig) -> Due | None:
     if config.evaluation_every and grpo % config.evaluation_every == 0 and grpo < config.grpo_steps:
         return Due(version, "interim", config.interim_tries)
     return None
+
+
+def short_evaluations(run: Run, config: RunConfig) -> EvaluationQuerySet:
+    """Interim ones of the version at which training has ended: the last number takes as many tries as the first."""
+    if not run.training_ended:
+        return Evaluation.objects.none()
+    short = Evaluation.objects.of(run).filter(
+        version=run.policy_version, why="interim", tries__lt=config.evaluation_tries
+    )
+    return short.exclude(state__in=[states.SUPERSEDED, states.CANCELLED])
 
 
 def finish_evaluations(run: Run, *, now: datetime) -> int:
@@ -102,6 +113,21 @@ def _queue(run: Run, due: Due, now: datetime) -> None:
             evaluation.revive(tries=due.tries, why=due.why, planned_at=now)
 
 
+def _top_up(run: Run, config: RunConfig) -> None:
+    """The missing tries, as one more group a task; both suites at once, and no other version's beside them."""
+    others = Evaluation.objects.of(run).filter(state=states.RUNNING).exclude(version=run.policy_version)
+    if others.exists():
+        return
+    for evaluation in short_evaluations(run, config):
+        with transaction.atomic():
+            missing = config.evaluation_tries - evaluation.tries
+            if evaluation.state == states.FINISHED and not evaluation.move(states.RUNNING, reason="last"):
+                continue
+            evaluation.extend(tries=config.evaluation_tries, why="last")
+            if evaluation.state == states.RUNNING:
+                _plan_tries(run, evaluation, missing)
+
+
 def _start_next(run: Run, now: datetime) -> None:
     """Both suites of one version are one evaluation: they run together."""
     if Evaluation.objects.of(run).filter(state=states.RUNNING).exists():
@@ -109,14 +135,18 @@ def _start_next(run: Run, now: datetime) -> None:
     for evaluation in Evaluation.objects.of(run).filter(state=states.PLANNED).order_by("version", "suite"):
         with transaction.atomic():
             if evaluation.begin(now):
-                plan_groups(
-                    run,
-                    run.task_set.versions(evaluation.suite),
-                    purpose="evaluation",
-                    size=evaluation.tries,
-                    suite=evaluation.suite,
-                    pinned_version=evaluation.version,
-                )
+                _plan_tries(run, evaluation, evaluation.tries)
+
+
+def _plan_tries(run: Run, evaluation: Evaluation, tries: int) -> None:
+    plan_groups(
+        run,
+        run.task_set.versions(evaluation.suite),
+        purpose="evaluation",
+        size=tries,
+        suite=evaluation.suite,
+        pinned_version=evaluation.version,
+    )
 
 
 def _sentence(evaluation: Evaluation) -> str:

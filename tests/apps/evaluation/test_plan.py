@@ -170,3 +170,39 @@ def test_a_cancel_closes_what_is_open(store: FolderStore) -> None:
     cancel_evaluations(run)
     assert plan(run) == [(0, "cancelled")]
     assert START == at(0)
+
+
+def test_an_interim_evaluation_at_the_last_version_is_topped_up(store: FolderStore) -> None:
+    run = running(GRPO)
+    plan(run)
+    finish(run)
+    for version in (1, 2):
+        step(run, store, version)
+    plan(run)
+    finish(run)
+    assert plan(run, 5)[-1] == (2, "finished")
+    run.end_training("a budget")
+    assert plan(run, 6)[-1] == (2, "running")
+    plan(run, 7)
+    finish(run, solved=False)
+    assert plan(run, 9)[-1] == (2, "finished")
+    last = Evaluation.objects.get(version=2, suite="held-out")
+    assert (last.why, last.tries, last.tasks, last.started, last.solved) == ("last", 2, 2, 4, 2)
+    assert (last.estimate, last.finished_at) == (0.5, at(9))
+    assert Group.objects.of(run).filter(pinned_version=2, suite="unseen").count() == 2
+    assert plan(run, 10)[-1] == (2, "finished")
+
+
+def test_one_that_runs_when_training_ends_gets_the_missing_tries_at_once(store: FolderStore) -> None:
+    run = running(GRPO)
+    plan(run)
+    finish(run)
+    for version in (1, 2):
+        step(run, store, version)
+    plan(run)
+    run.end_training("a budget")
+    plan(run)
+    finish(run)
+    plan(run)
+    last = Evaluation.objects.get(version=2, suite="held-out")
+    assert (last.state, last.why, last.tries, last.started) == ("finished", "last", 2, 4)
