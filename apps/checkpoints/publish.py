@@ -4,7 +4,7 @@ Level-triggered: after a restart of the policy server the next pass finds it emp
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 
@@ -18,6 +18,8 @@ from apps.runs.models import Run
 
 CHECK_SECONDS = 2.0
 LOAD_SECONDS = 60.0
+PASSING = frozenset({408, 409, 429})
+"""Refusals that may be over the next time: too late, in the way of another, too many."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,16 @@ class Published:
 
     versions: frozenset[int]
     problem: str = ""
+    refused: dict[int, str] = field(default_factory=dict)
+    """What was said of versions that asking again cannot help."""
+
+
+@dataclass(frozen=True)
+class Unloaded:
+    """Why a version was not loaded."""
+
+    why: str
+    for_good: bool
 
 
 @cache
@@ -42,17 +54,21 @@ def publish_versions(run: Run, wanted: Iterable[int], *, now: datetime) -> Publi
     if served is None:
         return Published(frozenset())
     live = {version for version in set(wanted) if run.served_name(version) in served}
-    problems = []
+    problems, refused = [], {}
     for version in sorted(set(wanted) - live):
         checkpoint = Checkpoint.objects.of(run).stored().filter(version=version).first()
         if checkpoint is None:
             continue
-        problem = _load(run, run.endpoint, checkpoint)
-        if problem:
-            problems.append(f"Version {version} is not served: {problem}")
-        else:
+        unloaded = _load(run, run.endpoint, checkpoint)
+        if unloaded is None:
             live.add(version)
-    return Published(frozenset(live), "; ".join(problems))
+            continue
+        problems.append(f"Version {version} is not served: {unloaded.why}")
+        if unloaded.for_good:
+            refused[version] = unloaded.why
+    if names := {run.served_name(version) for version in live} - served:
+        run.endpoint.note(healthy=True, error="", served=sorted(served | names), now=now)
+    return Published(frozenset(live), "; ".join(problems), refused)
 
 
 def served_names(endpoint: Endpoint, now: datetime) -> set[str] | None:
@@ -68,20 +84,28 @@ def served_names(endpoint: Endpoint, now: datetime) -> set[str] | None:
     return set(names)
 
 
-def _load(run: Run, endpoint: Endpoint, checkpoint: Checkpoint) -> str:
-    """Why it was not loaded; empty if it was."""
+def _load(run: Run, endpoint: Endpoint, checkpoint: Checkpoint) -> Unloaded | None:
+    """None if it was loaded."""
     if checkpoint.state == states.WRITTEN:
         checkpoint.move(states.PUBLISHING)
     body = {"name": run.served_name(checkpoint.version), "prefix": checkpoint.prefix, "digest": checkpoint.digest}
     try:
         answer = _client().post(f"{endpoint.url}/v1/policies", json=body, timeout=LOAD_SECONDS)
     except httpx.HTTPError as error:
-        return f"{type(error).__name__}: {error}"
+        return Unloaded(f"{type(error).__name__}: {error}", for_good=False)
     if answer.status_code >= 400:
-        return answer.text[:500] or f"HTTP {answer.status_code}"
+        return Unloaded(_said(answer), for_good=answer.status_code < 500 and answer.status_code not in PASSING)
     if checkpoint.state == states.PUBLISHING and checkpoint.move(states.LIVE):
         checkpoint.note_live()
         announce(
             run.stream(), "checkpoint.live", f"Version {checkpoint.version} is served", {"version": checkpoint.version}
         )
-    return ""
+    return None
+
+
+def _said(answer: httpx.Response) -> str:
+    """The words of an OpenAI-style error, or the answer as it came."""
+    try:
+        return str(answer.json()["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return answer.text[:500] or f"HTTP {answer.status_code}"

@@ -14,8 +14,9 @@ from apps.admission.controls import decide, plan_controls
 from apps.alerts.models import Alert
 from apps.buffer.admit import admit_groups
 from apps.checkpoints.adopt import adopt_checkpoints
+from apps.checkpoints.publish import Published
 from apps.evaluation.plan import plan_evaluations
-from apps.pipeline.end import end_if_done, fail_if_hopeless, tear_down
+from apps.pipeline.end import end_if_done, fail_if_hopeless, fail_if_refused, tear_down
 from apps.pipeline.learn import feed_learner, settle_training
 from apps.pipeline.look_after import expire, publish, retain, watch
 from apps.pipeline.plan import plan_rollouts
@@ -32,8 +33,10 @@ from wire.store import Store
 
 log = logging.getLogger(__name__)
 
-OF_ACTIVE_RUNS = ("no-sandbox-worker", "policy-server", "publish", "pass")
+OF_ACTIVE_RUNS = ("no-sandbox-worker", "no-learner", "policy-server", "publish", "pass")
 """Alerts that say what a run waits for: an ended one waits no more."""
+
+NOTHING = Published(frozenset())
 
 Step = tuple[str, Callable[[], object]]
 
@@ -46,9 +49,10 @@ def advance(run: Run, *, now: datetime, sweep: bool = True) -> None:
         _take([("cancel", lambda: tear_down(run, store, now=now))], run, states.ACTIVE, broken)
     else:
         _take(_steps(run, store, now, sweep=sweep), run, states.CARRIED, broken)
-        served = _publish(run, now, broken)
+        published = _publish(run, now, broken)
         last: list[Step] = [
-            ("dispatch", lambda: dispatch_rollouts(run, live_versions=served, now=now)),
+            ("refused", lambda: fail_if_refused(run, published.refused, now=now)),
+            ("dispatch", lambda: dispatch_rollouts(run, live_versions=set(published.versions), now=now)),
             ("watch", lambda: watch(run, now=now)),
             ("end", lambda: end_if_done(run, now=now)),
         ]
@@ -93,15 +97,15 @@ def _take(steps: list[Step], run: Run, within: frozenset[str], broken: list[str]
             broken.append(f"{name}: {type(error).__name__}: {error}")
 
 
-def _publish(run: Run, now: datetime, broken: list[str]) -> set[int]:
-    """The versions that the endpoint serves; none if another pass is at it, which then dispatches."""
+def _publish(run: Run, now: datetime, broken: list[str]) -> Published:
+    """What the endpoint serves; nothing if another pass is at it, which then dispatches."""
     if run.state not in states.CARRIED:
-        return set()
+        return NOTHING
     try:
-        return take_long_turn(run, "publish", lambda: publish(run, now=now)) or set()
+        return take_long_turn(run, "publish", lambda: publish(run, now=now)) or NOTHING
     except (OperationalError, InterfaceError):
         raise
     except Exception as error:
         log.exception("publishing for run %d broke; the next pass tries again", run.pk)
         broken.append(f"publish: {type(error).__name__}: {error}")
-        return set()
+        return NOTHING

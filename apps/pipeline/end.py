@@ -1,10 +1,12 @@
 """How a run ends: finished with all it was asked for, failed for a reason, or cancelled once nobody holds anything."""
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from apps.admission.controls import release, undecided
+from apps.buffer.admit import enter_samples, still_to_enter
 from apps.evaluation.models import Evaluation
-from apps.evaluation.plan import cancel_evaluations
+from apps.evaluation.plan import cancel_evaluations, short_evaluations
 from apps.fleet.models import Worker
 from apps.pipeline.learn import no_warm_start
 from apps.rollouts.cancel import cancel_rollouts, held_anywhere
@@ -32,15 +34,22 @@ def fail_if_hopeless(run: Run, config: RunConfig, *, now: datetime) -> None:
     """A run that cannot go on says why, and stops what it has in flight."""
     if run.kind != "training":
         return
-    reason = keeps_failing(run) or no_warm_start(run, config)
-    if reason and run.end(states.FAILED, now, reason=reason):
-        _put_down(run, reason="the run failed", now=now)
+    if reason := keeps_failing(run) or no_warm_start(run, config):
+        _fail(run, reason, now)
+
+
+def fail_if_refused(run: Run, refused: Mapping[int, str], *, now: datetime) -> None:
+    """Version 0 is the policy as it was imported: if the server will not have it, nobody can mend that in the run."""
+    if 0 not in refused or run.policy is None:
+        return
+    why = refused[0].rstrip(".")
+    _fail(run, f"The policy server refuses policy {run.policy.name}: {why}. Import the policy again.", now)
 
 
 def end_if_done(run: Run, *, now: datetime) -> None:
     if run.state not in states.DISPATCHING or Rollout.objects.of(run).undone().exists() or not quiesced(run):
         return
-    if _complete(run):
+    if _complete(run) and not still_to_enter(run):
         run.end(states.FINISHED, now)
 
 
@@ -55,11 +64,18 @@ def _complete(run: Run) -> bool:
         return undecided(run) == 0
     evaluations = Evaluation.objects.of(run)
     measured = evaluations.filter(version=run.policy_version).finished().exists()
-    return bool(run.training_ended) and measured and not evaluations.open().exists()
+    settled = measured and not evaluations.open().exists() and not short_evaluations(run, run.config).exists()
+    return bool(run.training_ended) and settled
+
+
+def _fail(run: Run, reason: str, now: datetime) -> None:
+    if run.end(states.FAILED, now, reason=reason):
+        _put_down(run, reason="the run failed", now=now)
 
 
 def _put_down(run: Run, *, reason: str, now: datetime) -> None:
     cancel_rollouts(run, reason=reason, now=now)
+    enter_samples(run)  # what was recorded since the last look: no later one comes
     cancel_evaluations(run)
     give_up_step(run, reason=reason, now=now)
     release(run)

@@ -2,15 +2,18 @@
 
 from datetime import datetime
 
-from django.db.models import Min, Sum
+from django.db.models import Min, Q, Sum
 
 from apps.buffer import states as buffer_states
 from apps.buffer.admit import discard_group
 from apps.buffer.cut import batch_open, cut_batch, cut_traces, solved_traces
 from apps.buffer.models import Batch, Sample
 from apps.evaluation.models import Evaluation
+from apps.lifecycle.models import Transition
+from apps.pipeline.idle import Span, covered
 from apps.rollouts import states as rollout_states
 from apps.rollouts.models import Group, Rollout
+from apps.runs import states as run_states
 from apps.runs.config import RunConfig
 from apps.runs.models import Run
 from apps.training.hand_over import hand_over, resend_unheld
@@ -87,9 +90,26 @@ def ended_by(run: Run, config: RunConfig, *, now: datetime) -> str:
 
 
 def grpo_seconds(run: Run, now: datetime) -> float:
-    """Wall time since the first training try was claimed."""
+    """Wall time since the first training try was claimed, without what the run was paused of it."""
     first = Rollout.objects.of(run).filter(group__purpose="train").aggregate(at=Min("claimed_at"))["at"]
-    return 0.0 if first is None else float((now - first).total_seconds())
+    if first is None:
+        return 0.0
+    paused = covered(_pauses(run, now), (first.timestamp(), now.timestamp()))
+    return float((now - first).total_seconds()) - paused
+
+
+def _pauses(run: Run, now: datetime) -> list[Span]:
+    """When it was paused; the last one may not have ended."""
+    moves = Transition.objects.filter(subject=Run.SUBJECT, subject_id=run.pk).order_by("id")
+    turns = moves.filter(Q(before=run_states.PAUSED) | Q(after=run_states.PAUSED)).values_list("after", "at")
+    spans, since = [], None
+    for after, at in turns:
+        if after == run_states.PAUSED:
+            since = at
+        elif since is not None:
+            spans.append((since.timestamp(), at.timestamp()))
+            since = None
+    return spans if since is None else [*spans, (since.timestamp(), now.timestamp())]
 
 
 def train_seconds(run: Run) -> float:

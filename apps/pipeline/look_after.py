@@ -5,7 +5,7 @@ from datetime import datetime
 from apps.alerts.models import Alert
 from apps.buffer.ledger import ledger
 from apps.checkpoints.models import Checkpoint
-from apps.checkpoints.publish import publish_versions
+from apps.checkpoints.publish import Published, publish_versions
 from apps.checkpoints.retain import retain_checkpoints, sweep_leftovers
 from apps.evaluation.plan import best_version, pinned_versions
 from apps.fleet.models import Worker
@@ -13,6 +13,7 @@ from apps.rollouts import states as rollout_states
 from apps.rollouts.expire import hopeless_attempts, lose_attempts
 from apps.rollouts.models import Attempt, Rollout
 from apps.runs.models import Run
+from apps.training.lease import wants_learner
 from apps.training.rewind import resume_point
 from apps.trajectories.record import sweep_segments
 from wire.store import Store
@@ -31,11 +32,11 @@ def expire(run: Run, store: Store, *, cap: int, now: datetime) -> int:
     return lose_attempts(run, hopeless, cap=cap, now=now)
 
 
-def publish(run: Run, *, now: datetime) -> set[int]:
-    """Have served what rollouts need; the versions that are served now."""
+def publish(run: Run, *, now: datetime) -> Published:
+    """Have served what rollouts need."""
     published = publish_versions(run, {run.policy_version} | pinned_versions(run), now=now)
     Alert.settle(run, "publish", published.problem, now, severity="broken")
-    return set(published.versions)
+    return published
 
 
 def retain(run: Run, store: Store) -> int:
@@ -53,6 +54,7 @@ def retain(run: Run, store: Store) -> int:
 def watch(run: Run, *, now: datetime) -> None:
     """Raise what is wrong, clear what is over."""
     Alert.settle(run, "no-sandbox-worker", _no_worker(run, now), now, severity="broken")
+    Alert.settle(run, "no-learner", _no_learner(run, now), now, severity="broken")
     Alert.settle(run, "policy-server", _no_endpoint(run), now, severity="broken")
     Alert.settle(run, "infra-rate", _infra(run), now)
     parked = Rollout.objects.of(run).filter(state=rollout_states.PARKED).count()
@@ -70,6 +72,12 @@ def _no_worker(run: Run, now: datetime) -> str:
     if Worker.objects.of_kind("sandbox").ready(now).exists() or not Rollout.objects.of(run).undone().exists():
         return ""
     return "No sandbox worker has a fresh heartbeat: rollouts wait. Start one, or look at its log."
+
+
+def _no_learner(run: Run, now: datetime) -> str:
+    if not wants_learner(run) or Worker.objects.of_kind("learner").ready(now).exists():
+        return ""
+    return "No learner has a fresh heartbeat: no step is made. Start one, or look at its log."
 
 
 def _no_endpoint(run: Run) -> str:

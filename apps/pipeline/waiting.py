@@ -1,16 +1,21 @@
 """Who waits on whom: read off the tables, never stored."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from apps.alerts.models import Alert
 from apps.buffer.cut import batch_open
+from apps.checkpoints.models import Checkpoint
 from apps.evaluation.models import Evaluation
 from apps.fleet.models import Worker
 from apps.pipeline.learn import traces_ready, warm_evaluation_pending
 from apps.rollouts.models import Rollout
+from apps.runs import states
 from apps.runs.models import Run
-from apps.training.lease import learner_holder
+from apps.training.lease import learner_holder, wants_learner
 from apps.training.models import live_steps
+
+PUBLISHES_WITHIN = timedelta(seconds=60)
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,8 @@ class Waiting:
 
 def waiting(run: Run, now: datetime) -> Waiting:
     """What the run is doing, or what it waits for."""
+    if run.state == states.QUEUED:
+        return Waiting("run", "pipeline", "Queued: it starts when the pipeline looks next.", healthy=True)
     if run.ended:
         return Waiting("", "", f"The run is {run.state}.", healthy=run.state == "finished")
     in_flight = Rollout.objects.of(run).in_flight().count()
@@ -38,9 +45,29 @@ def waiting(run: Run, now: datetime) -> Waiting:
         return Waiting(
             "rollouts", "sandbox worker", "Rollouts wait for a sandbox worker; none is alive.", healthy=False
         )
-    if planned and not in_flight and run.endpoint is not None and not run.endpoint.healthy:
-        return Waiting("rollouts", "policy server", "Rollouts wait for the policy server.", healthy=False)
+    if planned and not in_flight and (unserved := _unserved(run, now)):
+        return unserved
+    if wants_learner(run) and not Worker.objects.of_kind("learner").ready(now).exists():
+        return Waiting("run", "learner", "The run waits for a learner; none is alive.", healthy=False)
     return _working(run, in_flight, planned)
+
+
+def _unserved(run: Run, now: datetime) -> Waiting | None:
+    """None if the policy server serves a version that planned rollouts need, or if a script plays some of them."""
+    planned = Rollout.objects.of(run).filter(state="planned")
+    wanted = set(planned.values_list("group__script", "group__pinned_version"))
+    if run.endpoint is None or any(script for script, _ in wanted):
+        return None
+    if not run.endpoint.healthy:
+        return Waiting("rollouts", "policy server", "Rollouts wait for the policy server.", healthy=False)
+    versions = {run.policy_version if pinned is None else pinned for _, pinned in wanted}
+    if not versions or any(run.served_name(version) in run.endpoint.served for version in versions):
+        return None
+    version = min(versions)
+    refused = Alert.objects.open().filter(run=run, kind="publish").exists()
+    made = Checkpoint.objects.of(run).filter(version=version, made_at__gt=now - PUBLISHES_WITHIN)
+    sentence = f"Rollouts wait for the policy server to serve version {version}."
+    return Waiting("rollouts", "policy server", sentence, healthy=made.exists() and not refused)
 
 
 def _working(run: Run, in_flight: int, planned: int) -> Waiting:

@@ -9,6 +9,11 @@ from apps.runs import states
 from apps.runs.models import Run
 
 
+def wants_learner(run: Run) -> bool:
+    """It has steps to make yet, and may make them."""
+    return run.kind == "training" and run.dispatching and not run.training_ended
+
+
 def learner_holder() -> Run | None:
     """The run whose turn it is; None while no training wants steps."""
     wanting = Run.objects.of_kind("training").filter(state__in=states.DISPATCHING, training_ended="")

@@ -11,6 +11,7 @@ class PolicyServer:
     def __init__(self) -> None:
         self.served: list[str] = []
         self.refusal = ""
+        self.refusal_status = 422
         self.loads: list[dict[str, str]] = []
         server = self
 
@@ -22,7 +23,7 @@ class PolicyServer:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 server.loads.append(body)
                 if server.refusal:
-                    self._answer(422, {"error": server.refusal})
+                    self._answer(server.refusal_status, {"error": {"message": server.refusal, "code": "refused"}})
                     return
                 server.served = [*server.served, body["name"]][-4:]
                 self._answer(200, {})

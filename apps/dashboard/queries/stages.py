@@ -16,8 +16,6 @@ from apps.runs.config import RunConfig
 from apps.runs.models import Run
 from apps.training.models import LearnerStep
 
-QUEUED = Waiting("run", "pipeline", "Queued: it starts when the pipeline looks next.", healthy=True)
-
 _HOLDS = {"sandbox worker": "sandboxes", "policy server": "sandboxes", "traces": "sandboxes", "sampler": "buffer"}
 _HOLDS |= {"learner": "learner", "evaluation": "evaluation", "itself": "learner"}
 
@@ -48,7 +46,7 @@ class Strip:
 
 
 def strip(run: Run, config: RunConfig, now: datetime) -> Strip:
-    held = QUEUED if run.state == "queued" else waiting(run, now)
+    held = waiting(run, now)
     holds = _HOLDS.get(held.on, "") if not held.healthy or held.on in ("sampler", "learner", "evaluation") else ""
     parts = [_plan(run), _sandboxes(run, now), *_learning(run, config, now), _evaluation(run)]
     return Strip(held, [Stage(name, text, marks.pct(share), name == holds) for name, text, share in parts])

@@ -32,8 +32,9 @@ def test_no_worker_and_parked_rollouts_want_a_look() -> None:
     plan_and_claim(run, 2)
     Rollout.objects.filter(index=0).update(state="parked")
     watch(run, now=START)
-    assert set(Alert.objects.open().values_list("kind", flat=True)) == {"no-sandbox-worker", "parked"}
+    assert set(Alert.objects.open().values_list("kind", flat=True)) == {"no-sandbox-worker", "no-learner", "parked"}
     make_worker()
+    make_worker("learner")
     watch(run, now=START)
     assert Alert.objects.open().get().text == "1 rollouts are parked: every attempt broke"
 

@@ -39,8 +39,20 @@ def test_a_refusal_is_told_and_nothing_counts_as_served(run: Run, policy_server:
     policy_server.refusal = "the digest differs"
     found = publish_versions(run, {0}, now=START)
     assert found.versions == frozenset()
-    assert "Version 0 is not served: " in found.problem
-    assert "the digest differs" in found.problem
+    assert found.problem == "Version 0 is not served: the digest differs"
+    assert found.refused == {0: "the digest differs"}
+
+
+@pytest.mark.parametrize("status", [409, 429, 503])
+def test_a_server_that_is_busy_has_not_refused_for_good(run: Run, policy_server: PolicyServer, status: int) -> None:
+    policy_server.refusal, policy_server.refusal_status = "try again", status
+    found = publish_versions(run, {0}, now=START)
+    assert (found.problem, found.refused) == ("Version 0 is not served: try again", {})
+
+
+def test_what_was_just_loaded_counts_as_served(run: Run) -> None:
+    publish_versions(run, {0}, now=START)
+    assert Endpoint.objects.get().served == [f"{run.pk}@0"]
 
 
 def test_a_version_without_a_checkpoint_is_waited_for(run: Run) -> None:

@@ -1,6 +1,7 @@
 """What a run waits for, by the API."""
 
 import pytest
+from django.utils import timezone
 
 from tests.apps.making import client_of, make_run, make_user, play
 
@@ -17,6 +18,7 @@ def test_a_paused_run_with_nothing_in_flight_is_quiesced() -> None:
 
 def test_rollouts_without_a_worker_are_said_to_wait_for_one() -> None:
     run = make_run()
+    run.begin(timezone.now())
     play(run, ["none"])
     found = client_of(make_user("ann", "viewer")).get(f"/api/v1/runs/{run.pk}/waiting").json()
     assert (found["on"], found["healthy"]) == ("sandbox worker", False)

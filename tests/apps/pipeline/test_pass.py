@@ -195,17 +195,57 @@ def test_a_broken_run_does_not_stop_the_others(store: FolderStore, policy_server
 
 def test_a_nudge_of_an_ended_run_does_nothing(run: Run) -> None:
     run.end("failed", START, reason="broke")
+    before = list(Alert.objects.values())
     nudge(run.pk)
-    assert not Alert.objects.exists()
+    assert list(Alert.objects.values()) == before
 
 
 def test_a_run_that_is_not_served_tells_why(run: Run, policy_server: PolicyServer) -> None:
-    policy_server.served, policy_server.refusal = [], "no room"
+    policy_server.served, policy_server.refusal, policy_server.refusal_status = [], "no room", 503
     advance(run, now=at(1))
     assert "no room" in Alert.objects.open().get(kind="publish").text
     policy_server.refusal = ""
     advance(run, now=at(2))
     assert not Alert.objects.open().filter(kind="publish").exists()
+
+
+def test_a_policy_that_the_server_refuses_fails_the_run(run: Run, policy_server: PolicyServer) -> None:
+    policy_server.served, policy_server.refusal = [], "model.safetensors is damaged."
+    advance(run, now=at(1))
+    run.refresh_from_db()
+    assert (run.state, run.failure) == (
+        "failed",
+        "The policy server refuses policy run: model.safetensors is damaged. Import the policy again.",
+    )
+    assert not Rollout.objects.undone().exists()
+    assert not Alert.objects.open().exists()
+
+
+def test_a_later_version_that_is_refused_raises_an_alert_and_the_run_goes_on(
+    run: Run, policy_server: PolicyServer
+) -> None:
+    run.checkpoints.create(version=1, kind="grpo", prefix="checkpoints/1")
+    Evaluation.objects.update(state="finished")
+    run.take_version(1)
+    policy_server.refusal = "damaged"
+    advance(run, now=at(1))
+    assert run.state == "running"
+    assert Alert.objects.open().get(kind="publish").text == "Version 1 is not served: damaged"
+
+
+def test_a_training_without_a_learner_raises_an_alert_until_one_is_there(run: Run) -> None:
+    assert Alert.objects.open().filter(kind="no-learner").exists()
+    make_worker("learner", now=at(1))
+    advance(run, now=at(1))
+    assert not Alert.objects.open().filter(kind="no-learner").exists()
+
+
+def test_a_cancel_lets_in_what_was_recorded_since_the_last_look(run: Run) -> None:
+    play(run, ["solved", "unsolved"])
+    cancel(run, "ada")
+    advance(run, now=at(200))
+    assert run.state == "cancelled"
+    assert ledger(run).exact
 
 
 def test_an_ended_run_waits_for_nothing(run: Run) -> None:

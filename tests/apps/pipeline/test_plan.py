@@ -3,15 +3,17 @@ from datetime import datetime
 import msgspec
 import pytest
 
+from apps.alerts.models import Alert
 from apps.buffer.models import Batch
+from apps.lifecycle.models import Transition
 from apps.pipeline.learn import ended_by, grpo_seconds, settle_training
 from apps.pipeline.plan import plan_rollouts, room_ahead
-from apps.pipeline.waiting import waiting
+from apps.pipeline.waiting import Waiting, waiting
 from apps.rollouts.models import Group, Rollout
 from apps.rollouts.plan import plan_groups
 from apps.runs.config import RunConfig
 from apps.runs.models import Run
-from tests.apps.factories import CONFIG, START, at, claim, make_worker, play, running
+from tests.apps.factories import CONFIG, START, at, claim, make_run, make_worker, play, running
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("store")]
 
@@ -120,6 +122,45 @@ def test_it_says_who_waits_on_whom() -> None:
     assert waiting(run, START).on == "sandbox worker"
     make_worker()
     claim(run)
+    assert waiting(run, START) == Waiting(
+        "run", "learner", "The run waits for a learner; none is alive.", healthy=False
+    )
+    make_worker("learner")
     assert waiting(run, START).sentence == "The learner waits for graded groups."
     run.move("paused")
     assert waiting(run, START).sentence.startswith("Paused.")
+
+
+def test_a_queued_run_waits_for_the_next_look() -> None:
+    assert waiting(make_run(), START).sentence == "Queued: it starts when the pipeline looks next."
+
+
+def test_rollouts_are_said_to_wait_for_a_version_that_is_not_served() -> None:
+    run = training()
+    make_worker()
+    plan(run)
+    assert run.endpoint is not None
+    run.endpoint.note(healthy=True, error="", served=["9@9"], now=START)
+    run.checkpoints.create(version=0, kind="base", prefix="p", made_at=START)
+    sentence = "Rollouts wait for the policy server to serve version 0."
+    assert waiting(run, START) == Waiting("rollouts", "policy server", sentence, healthy=True)
+    make_worker(incarnation="late", now=at(60))
+    assert not waiting(run, at(60)).healthy
+    Alert.settle(run, "publish", "refused", START)
+    assert not waiting(run, START).healthy
+    run.endpoint.note(healthy=True, error="", served=[run.served_name(0)], now=START)
+    assert waiting(run, START).on != "policy server"
+
+
+def test_paused_time_is_not_in_the_budget_of_seconds() -> None:
+    run = training(max_seconds=60)
+    plan_groups(run, run.task_set.versions("train")[:1], purpose="train", size=1)
+    claim(run, now=START)
+    for seconds, before, after in [(10, "running", "paused"), (40, "paused", "running"), (70, "running", "paused")]:
+        Transition.objects.create(
+            subject="run", subject_id=run.pk, before=before, after=after, actor="ada", at=at(seconds)
+        )
+    assert grpo_seconds(run, at(30)) == 10
+    assert grpo_seconds(run, at(60)) == 30
+    assert grpo_seconds(run, at(500)) == 40
+    assert ended_by(run, run.config, now=at(500)) == ""
