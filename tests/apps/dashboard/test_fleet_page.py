@@ -4,11 +4,15 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.template.loader import render_to_string
 from django.test import Client
 from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
 
-from apps.accounts.models import Project
-from apps.fleet.models import Worker
+from apps.accounts.models import Project, User
+from apps.fleet.models import Endpoint, Worker
+from apps.runs.models import Run
+from tests.apps.dashboard.factory import make_run
 from tests.apps.dashboard.people import make_endpoint, make_policy, make_user
 
 pytestmark = pytest.mark.django_db
@@ -38,6 +42,42 @@ def test_weaker_isolation_is_said_on_every_page_once(client: Client) -> None:
     client.force_login(make_user("ana", "operator"))
     for address in ("/", "/tasks", "/policies", "/runs/new", "/nothing-here"):
         assert client.get(address).content.decode().count("Boxes are isolated less than by default.") == 1
+
+
+def test_weaker_isolation_is_said_to_whoever_signs_in_and_to_admins(client: Client) -> None:
+    make_worker("a1", weaker=WEAKER)
+    words = "Boxes are isolated less than by default."
+    assert client.get("/login/").content.decode().count(words) == 1
+    assert render_to_string("500.html").count(words) == 1
+    client.force_login(User.objects.create_superuser("root"))
+    assert client.get("/admin/").content.decode().count(words) == 1
+
+
+def test_the_page_for_a_database_that_is_away_asks_it_nothing(
+    django_assert_num_queries: DjangoAssertNumQueries,
+) -> None:
+    with django_assert_num_queries(0):
+        assert "does not answer" in render_to_string("503.html")
+
+
+def test_a_weaker_worker_that_is_late_still_weakens(client: Client) -> None:
+    make_worker("a1", weaker=WEAKER, late=60)
+    client.force_login(make_user("ana", "operator"))
+    assert "isolated less" in client.get("/").content.decode()
+
+
+def test_names_of_runs_that_one_may_not_see_are_counted_not_shown(client: Client) -> None:
+    user = make_user("ana", "viewer")
+    run = make_run(user)
+    hidden = make_run(user, name="hidden", task_set=run.task_set)
+    Run.objects.filter(pk=hidden.pk).update(project=Project.objects.create(slug="other", name="Other"))
+    Endpoint.objects.update(served=["base", f"{run.pk}@0", f"{hidden.pk}@0", f"{hidden.pk}@3"])
+    client.force_login(user)
+    page = client.get("/fleet").content.decode()
+    assert f"serves base, {run.pk}@0 and 2 of other projects" in page
+    assert f"{hidden.pk}@" not in page
+    client.force_login(User.objects.create_superuser("root"))
+    assert f"{hidden.pk}@3" in client.get("/fleet").content.decode()
 
 
 def test_a_worker_that_left_weakens_nothing(client: Client) -> None:

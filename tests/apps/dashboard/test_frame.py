@@ -74,3 +74,11 @@ def test_search_finds_runs_by_number_and_tasks_by_name(client: Client) -> None:
     assert run.name in client.get(f"/search?q={run.pk}").content.decode()
     assert "told-word-train-0" in client.get("/search?q=told-word-tr").content.decode()
     assert "Nothing of that name" in client.get("/search?q=zzzz").content.decode()
+
+
+@pytest.mark.django_db
+def test_the_sign_in_page_says_where_the_first_password_is(client: Client) -> None:
+    page = client.get("/login/").content.decode()
+    for words in ("make up", "make demo", "manage.py changepassword admin"):
+        assert words in page
+    assert "createsuperuser" not in page

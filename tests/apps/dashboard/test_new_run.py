@@ -7,8 +7,9 @@ from apps.accounts.models import Project
 from apps.dashboard.new_run import GROUPS, from_preset, parse, preset_named
 from apps.runs.config import RunConfig
 from apps.runs.models import Run
+from apps.tasks.models import TaskSet
 from apps.trajectories.store import object_store
-from tests.apps.dashboard.people import make_endpoint, make_policy, make_task_set, make_user
+from tests.apps.dashboard.people import make_endpoint, make_policy, make_task_set, make_user, make_version
 
 
 def test_every_setting_of_the_config_has_a_place_in_the_form() -> None:
@@ -51,6 +52,46 @@ def test_a_valid_form_starts_one_run_whatever_is_pressed_twice(client: Client) -
     assert first["Location"] == second["Location"]
     run = Run.objects.get()
     assert (run.state, run.created_by, run.config.group_size) == ("queued", user, 4)
+
+
+@pytest.mark.django_db
+def test_the_same_form_with_other_values_is_shown_again_and_then_starts_another_run(client: Client) -> None:
+    _, form = _ready(client)
+    first = client.post("/runs/new", form)
+    for change in ({"group_size": "8"}, {"name": "second"}):
+        answer = client.post("/runs/new", form | change)
+        page = answer.content.decode()
+        assert answer.status_code == 422
+        assert "Nothing was started now." in page
+        assert first["Location"] in page
+    key = page.split('name="idempotency_key" value="')[1].split('"')[0]
+    assert key not in ("", "once")
+    assert 'value="second"' in page
+    second = client.post("/runs/new", form | {"name": "second", "idempotency_key": key})
+    assert (second.status_code, Run.objects.count()) == (302, 2)
+
+
+@pytest.mark.django_db
+def test_a_name_that_cannot_be_kept_is_named(client: Client) -> None:
+    _, form = _ready(client)
+    answer = client.post("/runs/new", form | {"name": "a\0b"})
+    assert answer.status_code == 422
+    assert "Use no NUL characters." in answer.content.decode()
+    assert client.post("/runs/new", form | {"idempotency_key": "\0"}).status_code == 400
+    assert client.post("/runs/new", form | {"group_size": "4\0", "task_set": "\0", "policy": "\0"}).status_code == 422
+    assert not Run.objects.exists()
+
+
+@pytest.mark.django_db
+def test_the_newest_proven_task_set_is_chosen_at_first(client: Client) -> None:
+    _, form = _ready(client)
+    project = Project.default()
+    entry = make_version(project, object_store(), "fresh", "fresh", state="imported")
+    fresh = TaskSet.freeze(project, "fresh", [(entry, "train")])
+    page = client.get("/runs/new").content.decode()
+    assert f'<option value="{form["task_set"]}" selected>' in page
+    assert f'<option value="{fresh.pk}">' in page
+    assert "all admitted" in page
 
 
 @pytest.mark.django_db

@@ -8,13 +8,15 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from apps.accounts.models import Project
-from apps.rollouts.models import Group, Rollout
+from apps.fleet.models import Worker
+from apps.rollouts.models import Attempt, Group, Rollout
 from apps.runs.models import Run
 from apps.trajectories.models import Trajectory
 from apps.trajectories.store import object_store
 from tests.apps.dashboard.factory import Builder, make_run, small_run
 from tests.apps.dashboard.outcomes import make_outcome
 from tests.apps.dashboard.people import make_user
+from tests.apps.dashboard.test_fleet_page import make_worker
 
 pytestmark = pytest.mark.django_db
 
@@ -173,3 +175,16 @@ def _play(run: Run, *, solved: bool | None, output: str) -> Rollout:
     builder.keep(rollout, msgspec.structs.replace(outcome, rounds=(spoken, *outcome.rounds[1:])), at)
     builder.close_segment()
     return rollout
+
+
+def test_a_box_that_was_isolated_less_is_no_reason_for_trust(client: Client) -> None:
+    run = _signed_in(client)
+    attempt = Attempt.objects.of(run).filter(state="recorded")[:1].get()
+    address = f"/rollouts/{attempt.rollout_id}?attempt={attempt.number}"
+    assert "less than by default" not in client.get(address).content.decode()
+    Worker.objects.filter(incarnation=attempt.incarnation).delete()
+    make_worker(attempt.incarnation, weaker="no user namespaces", gone="stopped")
+    page = client.get(address).content.decode()
+    assert '<li data-tone="warn">' in page
+    assert "Isolation, less than by default" in page
+    assert "no user namespaces" in page

@@ -6,12 +6,24 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from apps.accounts.models import Project
-from apps.rollouts.models import Rollout
+from apps.accounts.models import Project, User
+from apps.alerts.models import Alert
+from apps.buffer.ledger import ledger, recorded_tokens
+from apps.dashboard import words
+from apps.dashboard.queries.events import newest
+from apps.dashboard.queries.runs import Wanted, run_list
+from apps.dashboard.queries.steps import evaluations, live_step_rows, step_table, train_table
+from apps.dashboard.queries.tiles import points_interval, tiles
+from apps.evaluation.compare import compare
+from apps.evaluation.models import Evaluation
+from apps.lifecycle.announce import announce
+from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run
 from apps.runs.states import STATES
+from apps.trajectories.models import Trajectory
 from apps.trajectories.store import object_store
 from tests.apps.dashboard.factory import make_run, small_run
 from tests.apps.dashboard.people import make_task_set, make_user
@@ -202,3 +214,63 @@ def test_runs_of_every_state_have_a_page(client: Client, state: str) -> None:
     client.force_login(user)
     assert client.get(f"/runs/{run.pk}").status_code == 200
     assert client.get(f"/runs/{run.pk}/live").status_code == 200
+
+
+def test_grpo_alone_stands_beside_the_whole_difference(client: Client) -> None:
+    run = _signed_in(client)
+    held_out = Evaluation.objects.filter(run=run, suite="held-out")
+    warm, last = held_out.get(why="warm"), held_out.order_by("version").last()
+    assert last is not None
+    alone = compare(last, warm).interval
+    page = client.get(f"/runs/{run.pk}").content.decode()
+    change = f"{words.points(alone.estimate)} points"
+    interval = points_interval(alone)
+    assert f"{interval} by GRPO alone, against warm version 2" in page
+    assert f"GRPO alone: {change} {interval}, against version 2 after the warm start." in page
+    assert "against version 0" in page
+
+
+def test_before_grpo_was_measured_nothing_is_said_of_it_alone(client: Client) -> None:
+    run = _signed_in(client)
+    Evaluation.objects.filter(run=run, version__gt=2).delete()
+    assert "GRPO alone" not in client.get(f"/runs/{run.pk}").content.decode()
+
+
+def test_tokens_of_reference_traces_are_not_sampled(client: Client) -> None:
+    run = _signed_in(client)
+    version = run.task_set.versions("train")[0]
+    group = Group.objects.create(run=run, task_version=version, purpose="reference", size=1, script="solution")
+    one = Trajectory.objects.of(run)[:1].get()
+    Rollout.objects.filter(pk=one.rollout_id).update(group=group)
+    Trajectory.objects.filter(pk=one.pk).update(sampled_tokens=900_000)
+    assert recorded_tokens(run) == ledger(run).recorded_tokens
+    assert _tokens_tile(run) == words.short_count(ledger(run).recorded_tokens)
+    assert run_list(User.objects.get(username="ana"), Wanted()).rows[0].tokens == recorded_tokens(run)
+
+
+def test_charts_that_are_constant_by_construction_are_not_drawn(client: Client) -> None:
+    run = _signed_in(client)
+    page = client.get(f"/runs/{run.pk}").content.decode()
+    assert "Clipped tokens" not in page
+    assert "Flat groups" in page
+
+
+def test_what_broke_and_what_was_put_back_look_so(client: Client) -> None:
+    run = _signed_in(client)
+    for kind in ("step.failed", "segment.damaged", "run.rewound"):
+        announce(run.stream(), kind, "")
+    assert [(one.title, one.tone) for one in newest(run, 3)] == [
+        ("Rewound", "warn"),
+        ("Segment damaged", "warn"),
+        ("Step failed", "broken"),
+    ]
+    Alert.settle(run, "policy-server", "It does not answer.", timezone.now(), severity="broken")
+    page = client.get(f"/runs/{run.pk}").content.decode()
+    assert '<p class="callout" data-tone="broken">' in page
+    assert "Broken: policy-server." in page
+
+
+def _tokens_tile(run: Run) -> str:
+    found = evaluations(run)
+    made = tiles(run, run.config, found, train_table(run), step_table(live_step_rows(run)), timezone.now())
+    return made.rest["tokens"].value

@@ -1,6 +1,8 @@
 """Long series are thinned honestly."""
 
-from apps.dashboard.queries.steps import table, thinned
+from apps.buffer.models import Batch
+from apps.dashboard.queries.steps import step_table, table, thinned
+from apps.training.models import LearnerStep
 
 
 def test_a_short_table_keeps_every_row() -> None:
@@ -26,3 +28,19 @@ def test_buckets_do_not_move_as_rows_arrive() -> None:
 def test_what_is_missing_is_not_counted_as_zero() -> None:
     found = thinned(table(("version", "kl"), [[0, None], [1, 0.5], [2, None], [3, None], [4, 0.1]]), most=2)
     assert found["rows"][0] == [3, 0.5]
+
+
+def test_flat_groups_are_a_share_of_all_that_the_batch_looked_at() -> None:
+    rows = [_flat_share("grpo", groups=6, flat=2), _flat_share("grpo", groups=6, flat=0)]
+    assert rows == [0.25, 0.0]
+
+
+def test_a_share_of_no_groups_is_not_defined() -> None:
+    assert _flat_share("grpo", groups=0, flat=0) is None
+    assert _flat_share("sft", groups=6, flat=2) is None
+
+
+def _flat_share(kind: str, *, groups: int, flat: int) -> object:
+    batch = Batch(kind=kind, groups=groups, flat_groups=flat)
+    found = step_table([LearnerStep(batch=batch, kind=kind, version=1, parent_version=0)])
+    return found["rows"][0][found["columns"].index("flat_share")]
