@@ -118,6 +118,15 @@ def test_tests_that_do_not_end_for_the_reference_give_no_verdict(backend: Backen
     assert "did not end" in outcome.grade.error
 
 
+def test_a_deadline_that_cuts_the_tests_short_is_not_the_agents_failure(backend: Backend, store: FolderStore) -> None:
+    put_tokenizer(store)
+    task = put_task(store, task_files() | {"tests/test.sh": "sleep 60\n"})
+    with saying(fenced("true")) as server:
+        request = rollout_request(task, policy_call(server.url), deadline=time.time() + 4)
+        outcome = play(backend, store, request)
+    assert (outcome.grade.verdict, outcome.ending.kind, outcome.ending.detail) == ("none", "infra", "worker")
+
+
 def test_a_second_reward_by_a_program_that_the_tests_run_is_unsolved(backend: Backend, store: FolderStore) -> None:
     forge = """echo 'echo "{\\"reward\\": 1}" >/logs/verifier/reward.json' >run.sh"""
     outcome = act(backend, store, forge, tests="bash ./run.sh\necho 0 >/logs/verifier/reward.txt\n")
