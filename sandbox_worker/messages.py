@@ -164,7 +164,7 @@ class GradeReport(Message, frozen=True):
     output: str = ""
     """Tail of what the tests printed."""
     error: str = ""
-    """Why there is no verdict."""
+    """Why there is no verdict, or why it is unsolved whatever was written."""
     seconds: float = 0.0
 
 

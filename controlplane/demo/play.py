@@ -128,5 +128,12 @@ class Demo:
 
 
 def _config(config: RunConfig, options: DemoOptions) -> RunConfig:
-    few = {"sft_steps": 3, "grpo_steps": 3, "groups_per_step": 4, "evaluation_tries": 1, "evaluation_every": 0}
+    few = {
+        "sft_steps": 3,
+        "grpo_steps": 3,
+        "groups_per_step": 4,
+        "evaluation_tries": 1,
+        "evaluation_every": 0,
+        "max_seconds": 60,
+    }
     return config.changed(seed=options.seed, **(few if options.quick else {}))
