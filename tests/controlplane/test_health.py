@@ -33,5 +33,6 @@ def test_every_answer_carries_the_policy_of_the_pages(client: Client) -> None:
     assert response["Referrer-Policy"] == "same-origin"
 
 
+@pytest.mark.django_db
 def test_a_request_for_another_host_is_refused(client: Client) -> None:
     assert client.get("/healthz", headers={"Host": "evil.example"}).status_code == 400

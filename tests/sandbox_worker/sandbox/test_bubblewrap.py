@@ -90,7 +90,9 @@ def test_environment_is_the_boxes_own(backend: Backend, monkeypatch: pytest.Monk
 
 def test_default_signal_actions_are_restored(backend: Backend) -> None:
     with open_box(backend) as box:
-        assert said(shell(box, "grep -E '^Sig(Blk|Ign)' /proc/self/status | cut -f2 | sort -u")) == "0000000000000000"
+        masks = said(shell(box, "grep -E '^Sig(Blk|Ign)' /proc/self/status | cut -f2 | sort -u")).split()
+    # Numbers 32 and 33 are the C library's own: no program can set them, and it sets them itself where it needs them.
+    assert {int(mask, 16) & ~(0b11 << 31) for mask in masks} == {0}
 
 
 def test_time_is_up_also_for_what_ignores_signals(backend: Backend) -> None:
