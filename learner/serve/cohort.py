@@ -14,6 +14,9 @@ from learner.serve.sampler import draw
 from learner.serve.weights import Weights
 
 _FIRST_ROWS = 8
+_MAX_ROWS = 64
+_SHRINK_AT = 4
+"""Slots are halved when no more than this part of them, 1 / n, is in use."""
 _CHUNK_IDS = 512
 _PREFILL_IDS = 2048
 """Prompt ids read between two decoding steps: what rows that already sample may have to wait for."""
@@ -27,7 +30,8 @@ class Policy:
     prefix: str
     digest: str
     weights: Weights
-    prefixes: PrefixCache
+    key: object = field(default_factory=object)
+    """What the prefix cache knows it by: one that is gone is not kept alive by its prefixes."""
 
 
 @dataclass(eq=False)
@@ -79,21 +83,53 @@ class Counters:
     busy_seconds: float = 0.0
 
 
-class Cohort:
-    """Key-value slots 0 .. len(rows) - 1 belong to the rows in order; memory grows by doubling up to max_rows."""
+class Room:
+    """Bytes of key-value memory that all cohorts share."""
 
-    def __init__(self, policy: Policy, positions: int, max_rows: int, counters: Counters) -> None:
+    def __init__(self, budget: int) -> None:
+        self.left = budget
+
+    def take(self, size: int, *, at_any_cost: bool) -> bool:
+        """Whether it was granted. At any cost: for the one row without which a cohort would never go on."""
+        if size > self.left and not at_any_cost:
+            return False
+        self.left -= size
+        return True
+
+    def give_back(self, size: int) -> None:
+        self.left += size
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What the cohorts of an engine have in common."""
+
+    room: Room
+    prefixes: PrefixCache
+    counters: Counters = field(default_factory=Counters)
+
+
+class Cohort:
+    """Key-value slots 0 .. len(rows) - 1 belong to the rows in order; their number follows that of the rows."""
+
+    def __init__(self, policy: Policy, positions: int, shared: Shared) -> None:
         self.policy = policy
         self.waiting: deque[Row] = deque()
         self.rows: list[Row] = []
         self._positions = positions
-        self._max_rows = max_rows
-        self._counters = counters
-        self._memory = new_memory(policy.weights, min(_FIRST_ROWS, max_rows), positions)
+        self._room = shared.room
+        self._prefixes = shared.prefixes
+        self._counters = shared.counters
+        self._row_bytes = positions * policy.weights.shape.kv_bytes(policy.weights.dtype)
+        self._memory = new_memory(policy.weights, 0, positions)
 
     @property
     def idle(self) -> bool:
         return not self.rows and not self.waiting
+
+    def close(self) -> None:
+        """For a cohort without rows: its memory is free for others."""
+        self._shrink(0)
 
     @torch.inference_mode()
     def turn(self) -> None:
@@ -115,7 +151,7 @@ class Cohort:
     def _admit(self) -> None:
         read = 0
         logits, joined = [], []
-        while self.waiting and len(self.rows) < self._max_rows and read < _PREFILL_IDS:
+        while self.waiting and read < _PREFILL_IDS and self._has_slot():
             row = self.waiting.popleft()
             prefix, fresh = self._read(row)
             assert prefix.logits is not None
@@ -129,7 +165,7 @@ class Cohort:
     def _read(self, row: Row) -> tuple[Prefix, int]:
         """The prompt's memory and logits, and how many ids had to be read for them."""
         ids = np.asarray(row.prompt, dtype=np.int32)
-        found = self.policy.prefixes.find(ids)
+        found = self._prefixes.find(self.policy.key, ids)
         self._counters.prompts += 1
         self._counters.prompt_tokens += len(ids)
         self._counters.prompt_tokens_reused += found[1] if found else 0
@@ -142,7 +178,7 @@ class Cohort:
             memory[:, :, :, :known] = found[0].memory[:, :, :, :known]
         logits = self._prefill(row.prompt, memory, known)
         prefix = Prefix(ids, memory, logits)
-        self.policy.prefixes.add(prefix)
+        self._prefixes.add(self.policy.key, prefix)
         return prefix, len(ids) - known
 
     def _prefill(self, prompt: tuple[int, ...], memory: torch.Tensor, known: int) -> torch.Tensor:
@@ -154,12 +190,30 @@ class Cohort:
 
     def _join(self, row: Row, prefix: Prefix) -> None:
         slot, length = len(self.rows), len(row.prompt)
-        if slot == self._memory.shape[2]:
-            wider = new_memory(self.policy.weights, min(2 * slot, self._max_rows), self._positions)
-            wider[:, :, :slot] = self._memory
-            self._memory = wider
         self._memory[:, :, slot, :length] = prefix.memory[:, :, 0, :length]
         self.rows.append(row)
+
+    def _has_slot(self) -> bool:
+        """Whether one more row has memory; more is asked for where it is too little."""
+        slots = self._memory.shape[2]
+        if len(self.rows) < slots:
+            return True
+        for wanted in (min(max(_FIRST_ROWS, 2 * slots), _MAX_ROWS), slots + 1):
+            more = (wanted - slots) * self._row_bytes
+            if slots < wanted <= _MAX_ROWS and self._room.take(more, at_any_cost=not slots and wanted == 1):
+                self._move(wanted)
+                return True
+        return False
+
+    def _shrink(self, slots: int) -> None:
+        self._room.give_back((self._memory.shape[2] - slots) * self._row_bytes)
+        self._move(slots)
+
+    def _move(self, slots: int) -> None:
+        """The rows into memory of so many slots."""
+        old = self._memory
+        self._memory = new_memory(self.policy.weights, slots, self._positions)
+        self._memory[:, :, : len(self.rows)] = old[:, :, : len(self.rows)]
 
     def _step(self) -> None:
         newest = torch.tensor([row.ids[-1] for row in self.rows])
@@ -183,7 +237,7 @@ class Cohort:
         known = row.length - 1  # the last sampled id was never read
         ids = np.asarray((*row.prompt, *row.ids)[:known], dtype=np.int32)
         memory = self._memory[:, :, slot : slot + 1, :known].clone()
-        self.policy.prefixes.add(Prefix(ids, memory, None))
+        self._prefixes.add(self.policy.key, Prefix(ids, memory, None))
         self._remove(slot)
         row.done()
 
@@ -192,3 +246,5 @@ class Cohort:
         if slot < len(self.rows):
             self.rows[slot] = last
             self._memory[:, :, slot, : last.length] = self._memory[:, :, len(self.rows), : last.length]
+        if len(self.rows) <= self._memory.shape[2] // _SHRINK_AT:
+            self._shrink(self._memory.shape[2] // 2)

@@ -9,13 +9,14 @@ from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 
 from learner.errors import LearnerError
-from learner.serve.cohort import Cohort, Counters, Policy, Row
+from learner.serve.cohort import Cohort, Policy, Room, Row, Shared
+from learner.serve.prefixes import PrefixCache
 
 log = logging.getLogger(__name__)
 
 _SHORTEST = 384
-_MEMORY_BUDGET = 1 << 29
-_MAX_ROWS = 64
+_ROOM_BYTES = 384 << 20
+_PREFIX_BYTES = 96 << 20
 _STOP_SECONDS = 1.0
 
 
@@ -82,7 +83,8 @@ class Ticket:
 
 class Engine:
     def __init__(self) -> None:
-        self.counters = Counters()
+        self._shared = Shared(Room(_ROOM_BYTES), PrefixCache(_PREFIX_BYTES))
+        self.counters = self._shared.counters
         self._inbox: queue.SimpleQueue[Ticket | None] = queue.SimpleQueue()
         self._cohorts: dict[tuple[Policy, int], Cohort] = {}
         self._busy: dict[Policy, int] = {}
@@ -127,7 +129,7 @@ class Engine:
             for key, cohort in list(self._cohorts.items()):
                 self._guarded(cohort.turn, cohort)
                 if cohort.idle:
-                    del self._cohorts[key]
+                    self._cohorts.pop(key).close()
             self.counters.busy_seconds += time.monotonic() - began
 
     def _take_in(self, *, wait: bool) -> bool:
@@ -148,8 +150,7 @@ class Engine:
             positions = length_class(len(row.prompt) + row.max_tokens, weights.shape.context)
             key = ticket.policy, positions
             if key not in self._cohorts:
-                fits = _MEMORY_BUDGET // (positions * weights.shape.kv_bytes(weights.dtype))
-                self._cohorts[key] = Cohort(ticket.policy, positions, max(1, min(_MAX_ROWS, fits)), self.counters)
+                self._cohorts[key] = Cohort(ticket.policy, positions, self._shared)
             self._cohorts[key].waiting.append(row)
 
     def _guarded(self, turn: Callable[[], None], cohort: Cohort) -> None:

@@ -21,17 +21,22 @@ class Prefix:
 
 
 class PrefixCache:
-    """The most recently used prefixes within a budget of bytes. Not safe for threads."""
+    """The most recently used prefixes of all policies within a budget of bytes. Not safe for threads.
+
+    A policy is known by an object of its own; the prefixes of one that is gone age like any other.
+    """
 
     def __init__(self, budget: int) -> None:
         self._budget = budget
         self._bytes = 0
-        self._prefixes: OrderedDict[bytes, Prefix] = OrderedDict()
+        self._prefixes: OrderedDict[tuple[object, bytes], Prefix] = OrderedDict()
 
-    def find(self, ids: Ids) -> tuple[Prefix, int] | None:
-        """The prefix that shares most with ids, and how many ids; all of them only if its logits are known."""
-        best: tuple[bytes, int] | None = None
+    def find(self, policy: object, ids: Ids) -> tuple[Prefix, int] | None:
+        """The policy's prefix that shares most with ids, and how many ids; all only if its logits are known."""
+        best: tuple[tuple[object, bytes], int] | None = None
         for key, prefix in self._prefixes.items():
+            if key[0] is not policy:
+                continue
             common = _common(prefix.ids, ids)
             if common == len(ids) and not (len(prefix.ids) == len(ids) and prefix.logits is not None):
                 common -= 1  # the last id must be read to know what follows it
@@ -42,8 +47,8 @@ class PrefixCache:
         self._prefixes.move_to_end(best[0])
         return self._prefixes[best[0]], best[1]
 
-    def add(self, prefix: Prefix) -> None:
-        key = prefix.ids.tobytes()
+    def add(self, policy: object, prefix: Prefix) -> None:
+        key = policy, prefix.ids.tobytes()
         size = _size(prefix)
         if size > self._budget or (key in self._prefixes and prefix.logits is None):
             return

@@ -11,13 +11,10 @@ import torch
 from learner.manifest import DamagedFileError
 from learner.serve.cohort import Policy
 from learner.serve.engine import Engine
-from learner.serve.prefixes import PrefixCache
 from learner.serve.protocol import ApiError
 from learner.serve.text import Text
 from learner.serve.weights import WeightsError, load_weights
 from wire.store import Store, StoreError
-
-_PREFIX_BUDGET = 128 << 20
 
 
 @dataclass(frozen=True)
@@ -84,7 +81,7 @@ class Shelf:
             raise ApiError(422, str(error), param="digest", code="weights_damaged") from error
         except WeightsError as error:
             raise ApiError(422, str(error), param="prefix", code="weights_unusable") from error
-        policy = Policy(name, prefix, found, weights, PrefixCache(_PREFIX_BUDGET))
+        policy = Policy(name, prefix, found, weights)
         return Served(policy, text, time.time())
 
 
