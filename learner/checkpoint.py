@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
@@ -25,11 +24,12 @@ from learner.manifest import (
     file_sha256,
     read_manifest,
 )
-from learner.optimizer import CompactState
+from learner.optimizer import PARTS, CompactState, Part, Tensors
 from wire.store import Store, StoreError
 
-TRAINER_TENSORS = "trainer.safetensors"
-TRAINER_STATE = "trainer.json"
+TRAINER = "trainer"
+"""The folder of what a resumable checkpoint adds: state.json, and a file a part of the optimiser's state."""
+_STATE = "state.json"
 _COPIED = (
     "config.json",
     "generation_config.json",
@@ -48,7 +48,7 @@ class CheckpointError(LearnerError):
 
 
 class TrainerState(msgspec.Struct, frozen=True, kw_only=True):
-    """trainer.json. A step draws no random numbers, so there is no random state to keep."""
+    """trainer/state.json. A step draws no random numbers, so there is no random state to keep."""
 
     run_id: int
     version: int
@@ -82,7 +82,7 @@ def _scratch(folder: Path) -> Iterator[Path]:
 def write_checkpoint(
     store: Store,
     prefix: str,
-    tensors: dict[str, torch.Tensor],
+    tensors: Tensors,
     copied_from: Path,
     scratch: Path,
     resume: Resume | None = None,
@@ -92,7 +92,7 @@ def write_checkpoint(
     try:
         with _scratch(scratch) as folder:
             manifest = _write_files(folder, tensors, copied_from, resume)
-            names = sorted(path.name for path in folder.iterdir())
+            names = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
             names.sort(key=lambda name: name == WEIGHTS_NAME)
             for name in names:
                 store.put_file(f"{top}/{name}", folder / name)
@@ -102,22 +102,11 @@ def write_checkpoint(
     return manifest
 
 
-def _write_files(folder: Path, tensors: dict[str, torch.Tensor], copied_from: Path, resume: Resume | None) -> Manifest:
+def _write_files(folder: Path, tensors: Tensors, copied_from: Path, resume: Resume | None) -> Manifest:
     weights = folder / WEIGHTS_NAME
     _save(tensors, weights)
     digest = file_sha256(weights)
-    trainer_digest = ""
-    if resume:
-        _save(resume.state.tensors, folder / TRAINER_TENSORS)
-        trainer_digest = file_sha256(folder / TRAINER_TENSORS)
-        state = TrainerState(
-            run_id=resume.run_id,
-            version=resume.version,
-            kind=resume.kind,
-            optimizer_steps=resume.state.steps,
-            weights_sha256=digest,
-        )
-        (folder / TRAINER_STATE).write_bytes(msgspec.json.encode(state))
+    trainer = _write_trainer(folder / TRAINER, resume, digest) if resume else {}
     for name in _COPIED:
         if (copied_from / name).is_file():
             shutil.copyfile(copied_from / name, folder / name)
@@ -125,11 +114,31 @@ def _write_files(folder: Path, tensors: dict[str, torch.Tensor], copied_from: Pa
         weights_sha256=digest,
         weights_bytes=weights.stat().st_size,
         resumable=resume is not None,
-        trainer_sha256=trainer_digest,
+        trainer_sha256=trainer,
     )
 
 
-def _save(tensors: dict[str, torch.Tensor], path: Path) -> None:
+def _write_trainer(folder: Path, resume: Resume, weights_sha256: str) -> dict[str, str]:
+    """SHA-256 by file."""
+    folder.mkdir()
+    for part in PARTS:
+        _save(resume.state.read(part), folder / _part_name(part))
+    state = TrainerState(
+        run_id=resume.run_id,
+        version=resume.version,
+        kind=resume.kind,
+        optimizer_steps=resume.state.steps,
+        weights_sha256=weights_sha256,
+    )
+    (folder / _STATE).write_bytes(msgspec.json.encode(state))
+    return {path.name: file_sha256(path) for path in folder.iterdir()}
+
+
+def _part_name(part: Part) -> str:
+    return f"{part}.safetensors"
+
+
+def _save(tensors: Tensors, path: Path) -> None:
     save_file(tensors, path, metadata={"format": "pt"})
     os.chmod(path, 0o644)  # safetensors makes its file private
 
@@ -146,9 +155,14 @@ def read_resume(folder: Path) -> Resume | None:
     manifest = read_manifest(folder)
     if manifest is None or not manifest.resumable:
         return None
-    check_file(folder / TRAINER_TENSORS, manifest.trainer_sha256, _REMEDY)
-    state = msgspec.json.decode((folder / TRAINER_STATE).read_bytes(), type=TrainerState)
+    trainer = folder / TRAINER
+    for name, digest in manifest.trainer_sha256.items():
+        check_file(trainer / name, digest, _REMEDY)
+    state = msgspec.json.decode((trainer / _STATE).read_bytes(), type=TrainerState)
     if state.weights_sha256 != manifest.weights_sha256:
-        raise CheckpointError(f"{folder}: {TRAINER_STATE} belongs to other weights")
-    tensors = load_file(folder / TRAINER_TENSORS)
-    return Resume(state.run_id, state.version, state.kind, CompactState(tensors, state.optimizer_steps))
+        raise CheckpointError(f"{trainer / _STATE} belongs to other weights")
+
+    def read(part: Part) -> Tensors:
+        return load_file(trainer / _part_name(part))
+
+    return Resume(state.run_id, state.version, state.kind, CompactState(read, state.optimizer_steps))

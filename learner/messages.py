@@ -79,7 +79,7 @@ class StepRequest(Message, frozen=True, kw_only=True):
     """The policy version that this step makes."""
     parent_prefix: str
     """Weights of the parent version in the store: config.json, model.safetensors, tokenizer files, and, if it is
-    resumable, trainer.safetensors and trainer.json."""
+    resumable, trainer/."""
     fresh_optimizer: bool
     """True for the first step of a kind: start from the parent's weights with a new optimiser state."""
     write_prefix: str

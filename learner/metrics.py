@@ -20,10 +20,10 @@ class TokenSums:
     importance_max: float = 0.0
     truncated: float = 0.0
 
-    def add_entropy(self, logprobs: torch.Tensor) -> None:
-        """logprobs (T, vocab)"""
-        self.tokens += len(logprobs)
-        self.entropy -= float((logprobs.exp() * logprobs).sum(-1).double().sum())
+    def add_entropy(self, logprobs: torch.Tensor, places: torch.Tensor) -> None:
+        """logprobs (S, vocab); places (T,) says which of them each token was predicted from."""
+        self.tokens += len(places)
+        self.entropy -= float((logprobs.exp() * logprobs).sum(-1).double()[places].sum())
 
     def add_mismatch(self, prox: torch.Tensor, behaviour: torch.Tensor, cap: float) -> None:
         """Both (T,): log-probabilities of learner and sampler."""

@@ -9,8 +9,9 @@ from transformers import AutoModelForCausalLM
 from transformers.utils import logging as transformers_logging
 
 from learner.errors import LearnerError
-from learner.pack import MIXED_IDS, Pack
+from learner.pack import Pack
 
+_EAGER_IDS = 512
 _quiet: Callable[[], None] = transformers_logging.disable_progress_bar
 _quiet()
 
@@ -39,9 +40,9 @@ class Network:
         return int(self.module.config.vocab_size)
 
     def hidden(self, pack: Pack) -> torch.Tensor:
-        """Last hidden states at the pack's sources: (T, width)."""
+        """Last hidden states at the pack's sources: (S, width)."""
         # Fused attention with a dense mask is slow on CPU; the plain one keeps all scores: fine while they are few.
-        self.module.set_attn_implementation("eager" if len(pack.ids) <= MIXED_IDS else "sdpa")
+        self.module.set_attn_implementation("eager" if len(pack.ids) <= _EAGER_IDS else "sdpa")
         output = self.module.base_model(
             input_ids=torch.tensor([pack.ids]),
             position_ids=torch.tensor([pack.positions]),

@@ -3,8 +3,10 @@
 The state fits into six bytes a weight and comes back exactly: see `compact`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, get_args
 
 import torch
 
@@ -19,20 +21,36 @@ class NotFiniteError(LearnerError):
     """The gradient holds NaN or infinity; no weight was changed."""
 
 
+Tensors = dict[str, torch.Tensor]
+Part = Literal["residual", "mean", "square"]
+PARTS: tuple[Part, ...] = get_args(Part)
+_MOMENTS: dict[Part, str] = {"mean": "exp_avg", "square": "exp_avg_sq"}
+
+
 @dataclass(frozen=True)
 class CompactState:
-    """Beside the network's own bf16 weights, all that the next step depends on."""
+    """Beside the network's own bf16 weights, all that the next step depends on.
 
-    tensors: dict[str, torch.Tensor]
-    """<name>.residual (int16), <name>.mean (bf16), <name>.square (bf16)."""
+    Read a part at a time, by name of the weight: residual (int16), mean and square (bf16). Together they would take
+    as much memory as a step's gradients.
+    """
+
+    read: Callable[[Part], Tensors]
     steps: int
 
 
 class MasterAdamW:
+    """Backward through the network adds to the fp32 sums; `step` or `drop_gradients` ends them."""
+
     def __init__(self, network: torch.nn.Module) -> None:
         self._named = dict(network.named_parameters())
         self._masters = {name: weight.detach().float().clone() for name, weight in self._named.items()}
+        self._sums = {name: torch.empty_like(master) for name, master in self._masters.items()}
+        self._summed: set[str] = set()
         self._adam = torch.optim.AdamW(self._masters.values(), lr=0.0, fused=True)
+        for name, weight in self._named.items():
+            untyped: Any = weight
+            untyped.register_post_accumulate_grad_hook(partial(self._add_gradient, name))
 
     @torch.no_grad()
     def restart(self) -> None:
@@ -46,25 +64,26 @@ class MasterAdamW:
         state = next(iter(self._adam.state.values()), None)
         return int(state["step"].item()) if state else 0
 
-    def add_gradients(self) -> None:
-        """Move the network's gradients into the fp32 sums."""
-        for name, weight in self._named.items():
-            if weight.grad is None:
-                continue
-            master = self._masters[name]
-            if master.grad is None:
-                master.grad = weight.grad.float()
-            else:
-                master.grad.add_(weight.grad)
-            weight.grad = None
+    def _add_gradient(self, name: str, weight: torch.Tensor) -> None:
+        """Move a gradient into its sum as soon as it is there: all of them at once would be another network."""
+        if weight.grad is None:
+            return
+        if name in self._summed:
+            self._sums[name].add_(weight.grad)
+        else:
+            self._sums[name].copy_(weight.grad)
+            self._summed.add(name)
+        weight.grad = None
 
     def drop_gradients(self) -> None:
-        for name, weight in self._named.items():
-            weight.grad = None
-            self._masters[name].grad = None
+        self._summed.clear()
+        for master in self._masters.values():
+            master.grad = None
 
     def step(self, settings: StepSettings) -> float:
         """Update the weights; the gradient's norm before clipping. Raises NotFiniteError and changes nothing."""
+        for name in self._summed:
+            self._masters[name].grad = self._sums[name]
         norm = float(torch.nn.utils.clip_grad_norm_(self._masters.values(), settings.max_grad_norm))
         if not torch.isfinite(torch.tensor(norm)):
             self.drop_gradients()
@@ -80,33 +99,36 @@ class MasterAdamW:
         self.drop_gradients()
         return norm
 
-    @torch.no_grad()
     def compact(self) -> CompactState:
-        """The state, rounded to what it stores. The live state is rounded with it: going on equals coming back."""
-        tensors: dict[str, torch.Tensor] = {}
+        """The state. Reading a part rounds it to what it stores, also the live one: going on equals coming back."""
+        return CompactState(self._compact_part, self.steps)
+
+    @torch.no_grad()
+    def _compact_part(self, part: Part) -> Tensors:
+        tensors: Tensors = {}
         for name, master in self._masters.items():
-            tensors[f"{name}.residual"] = _take_residual(master, self._named[name])
-            for part, moment in self._moments(master):
-                rounded = moment.to(torch.bfloat16)
-                moment.copy_(rounded)
-                tensors[f"{name}.{part}"] = rounded
-        return CompactState(tensors, self.steps)
+            if part == "residual":
+                tensors[name] = _take_residual(master, self._named[name])
+                continue
+            moment = self._moment(master, part)
+            tensors[name] = moment.to(torch.bfloat16)
+            moment.copy_(tensors[name])
+        return tensors
 
     @torch.no_grad()
     def restore(self, state: CompactState) -> None:
         """Continue from a compact state of the weights that the network holds."""
-        for name, master in self._masters.items():
-            _put_residual(master, self._named[name], state.tensors[f"{name}.residual"])
-            self._adam.state[master] = {
-                "step": torch.tensor(float(state.steps)),
-                "exp_avg": state.tensors[f"{name}.mean"].float(),
-                "exp_avg_sq": state.tensors[f"{name}.square"].float(),
-            }
+        for name, residual in state.read("residual").items():
+            _put_residual(self._masters[name], self._named[name], residual)
+        for master in self._masters.values():
+            self._adam.state[master] = {"step": torch.tensor(float(state.steps))}
+        for part, key in _MOMENTS.items():
+            for name, moment in state.read(part).items():
+                self._adam.state[self._masters[name]][key] = moment.float()
 
-    def _moments(self, master: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
-        state = self._adam.state.get(master)
-        for part, key in (("mean", "exp_avg"), ("square", "exp_avg_sq")):
-            yield part, state[key] if state else torch.zeros_like(master)
+    def _moment(self, master: torch.Tensor, part: Part) -> torch.Tensor:
+        moments = self._adam.state.get(master)
+        return moments[_MOMENTS[part]] if moments else torch.zeros_like(master)
 
 
 def _take_residual(master: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:

@@ -1,7 +1,7 @@
-"""Packs samples into trees: a group's shared prompt is computed once, its samples branch off. No padding.
+"""Packs samples into prefix trees: what samples have in common from their start is computed once. No padding.
 
-An id sees the ids before it in its own branch and its tree's trunk, so that a packed sample has the logits and the
-gradient that it would have alone.
+Tries of one task share its prompt and, the surer the policy gets, most of what it writes. An id sees the ids on its
+own path only, so that a packed sample has the logits and the gradient that it would have alone.
 """
 
 from collections.abc import Sequence
@@ -12,9 +12,7 @@ import torch
 from learner.errors import LearnerError
 from learner.messages import Sample
 
-MIXED_IDS = 512
-"""Small trees share a pack up to here: beyond, attention across trees that see nothing of each other costs more than
-another pass."""
+ROOT = -1
 
 
 class SampleError(LearnerError):
@@ -23,26 +21,67 @@ class SampleError(LearnerError):
 
 @dataclass
 class Pack:
-    """One forward pass. `rows` says of each target which sample it belongs to, by its place in the input."""
+    """One forward pass over N ids with S places to predict from and T targets, a target for each trained token.
+
+    `rows` says of each target which sample it belongs to, by its place in the input.
+    """
 
     ids: list[int] = field(default_factory=list)
+    parents: list[int] = field(default_factory=list)
+    """Where in ids the one before it stands, or ROOT: always further ahead."""
     positions: list[int] = field(default_factory=list)
-    trees: list[int] = field(default_factory=list)
-    branches: list[int] = field(default_factory=list)
-    """0 is the trunk."""
     sources: list[int] = field(default_factory=list)
-    """Where in ids each target's logits come from."""
+    """Where in ids something is predicted from, each once: (S,)."""
     targets: list[int] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
+    """Where in sources each target's logits come from: (T,)."""
     behaviour: list[float] = field(default_factory=list)
     rows: list[int] = field(default_factory=list)
+    _children: dict[tuple[int, int], int] = field(default_factory=dict, repr=False)
+    _place_of: dict[int, int] = field(default_factory=dict, repr=False)
+
+    def news(self, ids: Sequence[int]) -> int:
+        """How many of these ids are on no path yet."""
+        node = ROOT
+        for depth, id_ in enumerate(ids):
+            child = self._children.get((node, id_))
+            if child is None:
+                return len(ids) - depth
+            node = child
+        return 0
+
+    def add(self, row: int, sample: Sample) -> None:
+        read, logprobs, node = _read(sample), iter(sample.logprobs), ROOT
+        for depth, (id_, trained) in enumerate(zip(sample.ids, sample.trainable, strict=True)):
+            if trained:
+                self._aim(node, id_, next(logprobs, 0.0), row)
+            if depth < len(read):
+                node = self._child(node, id_, depth)
 
     def mask(self, dtype: torch.dtype) -> torch.Tensor:
         """Additive attention mask: (1, 1, N, N)."""
-        trees, branches = torch.tensor(self.trees), torch.tensor(self.branches)
-        own = (branches[None] == branches[:, None]) | (branches[None] == 0)
-        visible = own & (trees[None] == trees[:, None])
-        visible &= torch.ones(len(trees), len(trees), dtype=torch.bool).tril()
+        visible = torch.eye(len(self.ids), dtype=torch.bool)
+        for node, parent in enumerate(self.parents):
+            if parent != ROOT:
+                visible[node] |= visible[parent]
         return torch.zeros(visible.shape, dtype=dtype).masked_fill_(~visible, float("-inf"))[None, None]
+
+    def _child(self, node: int, id_: int, depth: int) -> int:
+        child = self._children.setdefault((node, id_), len(self.ids))
+        if child == len(self.ids):
+            self.ids.append(id_)
+            self.parents.append(node)
+            self.positions.append(depth)
+        return child
+
+    def _aim(self, node: int, target: int, logprob: float, row: int) -> None:
+        place = self._place_of.setdefault(node, len(self.sources))
+        if place == len(self.sources):
+            self.sources.append(node)
+        self.targets.append(target)
+        self.places.append(place)
+        self.behaviour.append(logprob)
+        self.rows.append(row)
 
 
 def check_sample(sample: Sample, vocab: int) -> None:
@@ -59,67 +98,19 @@ def check_sample(sample: Sample, vocab: int) -> None:
         raise SampleError(f"{where}: ids outside 0..{vocab - 1}")
 
 
-def pack_groups(groups: Sequence[Sequence[tuple[int, Sample]]], max_ids: int) -> list[Pack]:
-    """Samples, each with its row, by groups. A pack holds at most max_ids ids, unless one sample alone is longer."""
-    packs = [Pack()]
-    tree = 0
-    for group in groups:
-        kept = [(row, _trimmed(sample), sample) for row, sample in group if any(sample.trainable)]
-        trunk = _shared_prompt([sample for _, _, sample in kept])
-        opened = False
-        for row, length, sample in kept:
-            needed = length - 1 - len(trunk) + (0 if opened else len(trunk))
-            bound = max_ids if opened else min(max_ids, MIXED_IDS)
-            if packs[-1].ids and len(packs[-1].ids) + needed > bound:
-                packs.append(Pack())
-                opened = False
-            if not opened:
-                tree += 1
-                root = _plant(packs[-1], trunk, tree)
-                opened = True
-            _branch(packs[-1], sample, length, row, tree, root, len(trunk))
-    return [pack for pack in packs if pack.targets]
+def pack_samples(samples: Sequence[Sample], max_ids: int) -> list[Pack]:
+    """A sample's row is its place. A pack holds at most max_ids ids, unless one sample alone is longer."""
+    packs: list[Pack] = []
+    trained = [(row, sample) for row, sample in enumerate(samples) if any(sample.trainable)]
+    for row, sample in sorted(trained, key=lambda pair: pair[1].ids):  # neighbours have most in common
+        read = _read(sample)
+        if not packs or len(packs[-1].ids) + packs[-1].news(read) > max_ids:
+            packs.append(Pack())
+        packs[-1].add(row, sample)
+    return packs
 
 
-def _trimmed(sample: Sample) -> int:
-    """Length up to the last trainable id: what comes after it changes nothing."""
-    return len(sample.trainable) - sample.trainable[::-1].index(True)
-
-
-def _shared_prompt(samples: Sequence[Sample]) -> tuple[int, ...]:
-    """The longest prefix that all have in common and none is trained on."""
-    if not samples:
-        return ()
-    length = min(sample.trainable.index(True) for sample in samples)
-    first = samples[0].ids
-    for sample in samples[1:]:
-        length = next((i for i in range(length) if sample.ids[i] != first[i]), length)
-    return first[:length]
-
-
-def _plant(pack: Pack, trunk: tuple[int, ...], tree: int) -> int:
-    """Add a trunk; where it starts."""
-    start = len(pack.ids)
-    pack.ids.extend(trunk)
-    pack.positions.extend(range(len(trunk)))
-    pack.trees.extend([tree] * len(trunk))
-    pack.branches.extend([0] * len(trunk))
-    return start
-
-
-def _branch(pack: Pack, sample: Sample, length: int, row: int, tree: int, root: int, trunk: int) -> None:
-    start = len(pack.ids)
-    branch = row + 1
-    inner = sample.ids[trunk : length - 1]  # the last id is a target only
-    pack.ids.extend(inner)
-    pack.positions.extend(range(trunk, trunk + len(inner)))
-    pack.trees.extend([tree] * len(inner))
-    pack.branches.extend([branch] * len(inner))
-    logprobs = iter(sample.logprobs)
-    for place in range(length):
-        if sample.trainable[place]:
-            before = place - 1
-            pack.sources.append(root + before if before < trunk else start + before - trunk)
-            pack.targets.append(sample.ids[place])
-            pack.behaviour.append(next(logprobs, 0.0))
-            pack.rows.append(row)
+def _read(sample: Sample) -> tuple[int, ...]:
+    """The ids that something trained comes after: the last trained one is a target only."""
+    last = len(sample.trainable) - 1 - sample.trainable[::-1].index(True)
+    return sample.ids[:last]

@@ -16,7 +16,7 @@ from learner.messages import SampleGroup, StepKind, StepMetrics, StepSettings
 from learner.metrics import TokenSums
 from learner.network import Network
 from learner.optimizer import MasterAdamW
-from learner.pack import Pack, check_sample, pack_groups
+from learner.pack import Pack, check_sample, pack_samples
 
 _PACK_IDS = 384
 """Bounds memory: activations and attention of one pack."""
@@ -48,7 +48,6 @@ def take_step(network: Network, optimizer: MasterAdamW, step: Step, keep_going: 
         for pack in _packs(plan, network.vocab):
             keep_going()
             _learn(network, pack, plan.lessons, step, sums)
-            optimizer.add_gradients()
         if sums.tokens:
             keep_going()
             norm = optimizer.step(step.settings)
@@ -58,14 +57,10 @@ def take_step(network: Network, optimizer: MasterAdamW, step: Step, keep_going: 
 
 
 def _packs(plan: Plan, vocab: int) -> list[Pack]:
-    row = 0
-    groups = []
-    for lessons in plan.groups:
-        for lesson in lessons:
-            check_sample(lesson.sample, vocab)
-        groups.append([(row + place, lesson.sample) for place, lesson in enumerate(lessons)])
-        row += len(lessons)
-    return pack_groups(groups, _PACK_IDS)
+    samples = [lesson.sample for lesson in plan.lessons]
+    for sample in samples:
+        check_sample(sample, vocab)
+    return pack_samples(samples, _PACK_IDS)
 
 
 def _learn(network: Network, pack: Pack, lessons: Sequence[Lesson], step: Step, sums: TokenSums) -> None:
@@ -73,8 +68,8 @@ def _learn(network: Network, pack: Pack, lessons: Sequence[Lesson], step: Step, 
     hidden = network.hidden(pack)
     leaf = hidden.detach().requires_grad_()
     for start in range(0, len(leaf), _HEAD_TOKENS):
-        part = slice(start, start + _HEAD_TOKENS)
-        objective = _objective(network, leaf[part], pack, part, lessons, step, sums)
+        part = _Part.of(pack, range(start, min(start + _HEAD_TOKENS, len(leaf))), lessons)
+        objective = _objective(network, leaf[start : start + _HEAD_TOKENS], part, step, sums)
         if not math.isfinite(objective.item()):
             raise NotFiniteLossError(f"the loss of {_names(pack, lessons)} is {-objective.item()}")
         torch.autograd.backward(-objective)
@@ -82,34 +77,53 @@ def _learn(network: Network, pack: Pack, lessons: Sequence[Lesson], step: Step, 
     torch.autograd.backward(hidden, leaf.grad)
 
 
-def _objective(
-    network: Network,
-    hidden: torch.Tensor,
-    pack: Pack,
-    part: slice,
-    lessons: Sequence[Lesson],
-    step: Step,
-    sums: TokenSums,
-) -> torch.Tensor:
+@dataclass(frozen=True)
+class _Part:
+    """The targets that are predicted from some of a pack's places, all (T,)."""
+
+    places: torch.Tensor
+    """Counted from the part's first."""
+    targets: torch.Tensor
+    behaviour: torch.Tensor
+    advantages: torch.Tensor
+    weights: torch.Tensor
+
+    @classmethod
+    def of(cls, pack: Pack, places: range, lessons: Sequence[Lesson]) -> "_Part":
+        chosen = [target for target, place in enumerate(pack.places) if place in places]
+        mine = [lessons[pack.rows[target]] for target in chosen]
+        return cls(
+            torch.tensor([pack.places[target] - places.start for target in chosen]),
+            torch.tensor([pack.targets[target] for target in chosen]),
+            torch.tensor([pack.behaviour[target] for target in chosen]),
+            torch.tensor([lesson.advantage for lesson in mine]),
+            torch.tensor([lesson.weight for lesson in mine]),
+        )
+
+
+def _objective(network: Network, hidden: torch.Tensor, part: _Part, step: Step, sums: TokenSums) -> torch.Tensor:
     """The weighted sum over the targets of one part of a pack."""
     settings = step.settings
     logprobs = (network.logits(hidden) / settings.temperature).log_softmax(-1)
-    logp = logprobs.gather(1, torch.tensor(pack.targets[part])[:, None])[:, 0]
-    sums.add_entropy(logprobs.detach())
-    weights = torch.tensor([lessons[row].weight for row in pack.rows[part]])
+    logp = logprobs[part.places, part.targets]
+    sums.add_entropy(logprobs.detach(), part.places)
     if step.kind == "sft":
-        return (weights * sft_objective(logp)).sum()
+        return (part.weights * sft_objective(logp)).sum()
     # One update a batch: the weights at the start of the step are those of this very pass.
     prox = logp.detach()
-    behaviour = torch.tensor(pack.behaviour[part])
-    advantages = torch.tensor([lessons[row].advantage for row in pack.rows[part]])
     clip_low, clip_high, cap = settings.clip_low, settings.clip_high, settings.importance_cap
-    sums.add_mismatch(prox, behaviour, cap)
-    sums.clipped += float(was_clipped(prox, prox, advantages, clip_low=clip_low, clip_high=clip_high).sum())
+    sums.add_mismatch(prox, part.behaviour, cap)
+    sums.clipped += float(was_clipped(prox, prox, part.advantages, clip_low=clip_low, clip_high=clip_high).sum())
     terms = grpo_objective(
-        logp, prox, behaviour, advantages, clip_low=clip_low, clip_high=clip_high, importance_cap=cap
+        logp,
+        prox,
+        part.behaviour,
+        part.advantages,
+        clip_low=clip_low,
+        clip_high=clip_high,
+        importance_cap=cap,
     )
-    return (weights * terms).sum()
+    return (part.weights * terms).sum()
 
 
 def _names(pack: Pack, lessons: Sequence[Lesson]) -> str:

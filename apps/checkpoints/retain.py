@@ -52,6 +52,5 @@ def _retire(checkpoint: Checkpoint, store: Store, kept_files: set[str]) -> bool:
 
 def _drop_optimizer_state(checkpoint: Checkpoint, store: Store) -> None:
     """Only the last resume point needs it, and it is most of the bytes."""
-    for name in ("trainer.safetensors", "trainer.json"):
-        store.delete(f"{checkpoint.prefix}/{name}")
+    store.delete(f"{checkpoint.prefix}/trainer")
     checkpoint.forget_resume(store.size(checkpoint.prefix))

@@ -307,7 +307,7 @@ class Learner:
         store = object_store()
         store.get(f"{request.parent_prefix}/model.safetensors")
         store.get(request.batch_key)
-        resumable = f"{request.parent_prefix}/trainer.json" in set(store.list(request.parent_prefix))
+        resumable = f"{request.parent_prefix}/trainer/state.json" in set(store.list(request.parent_prefix))
         there = self.resident == (request.run_id, request.parent_version) or request.fresh_optimizer or resumable
         return "made" if there else "not_resident"
 
@@ -316,8 +316,8 @@ def write_weights(request: StepRequest, size: int = 100) -> None:
     store = object_store()
     store.put(f"{request.write_prefix}/model.safetensors", b"w" * size)
     if request.resumable:
-        store.put(f"{request.write_prefix}/trainer.safetensors", b"t" * 3 * size)
-        store.put(f"{request.write_prefix}/trainer.json", b"{}")
+        store.put(f"{request.write_prefix}/trainer/mean.safetensors", b"t" * 3 * size)
+        store.put(f"{request.write_prefix}/trainer/state.json", b"{}")
 
 
 def step_outcome(

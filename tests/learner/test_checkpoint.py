@@ -56,7 +56,7 @@ def test_a_full_disk_leaves_nothing_that_counts(tmp_path: Path) -> None:
 
 def test_a_damaged_file_is_named_with_what_was_expected(tmp_path: Path) -> None:
     folder = Written(tmp_path).write(resumable=True)
-    for name, read in (("trainer.safetensors", read_resume), ("model.safetensors", check_weights)):
+    for name, read in (("trainer/mean.safetensors", read_resume), ("model.safetensors", check_weights)):
         whole = (folder / name).read_bytes()
         (folder / name).write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
         with pytest.raises(DamagedFileError, match=f"{name} is damaged: expected sha256 .* found"):

@@ -7,7 +7,7 @@ import torch
 
 from learner.messages import Sample
 from learner.network import Network
-from learner.pack import Pack, SampleError, check_sample, pack_groups
+from learner.pack import Pack, SampleError, check_sample, pack_samples
 from tests.learner.tiny import VOCAB, group, groups, tiny_policy
 
 
@@ -20,7 +20,7 @@ def logps(net: Network, packs: list[Pack]) -> dict[int, torch.Tensor]:
     found: dict[int, list[torch.Tensor]] = {}
     for pack in packs:
         logprobs = net.logits(net.hidden(pack)).log_softmax(-1)
-        for place, (target, row) in enumerate(zip(pack.targets, pack.rows, strict=True)):
+        for place, target, row in zip(pack.places, pack.targets, pack.rows, strict=True):
             found.setdefault(row, []).append(logprobs[place, target])
     return {row: torch.stack(values) for row, values in found.items()}
 
@@ -32,9 +32,15 @@ def alone(net: Network, sample: Sample) -> torch.Tensor:
     return torch.stack([logprobs[place - 1, sample.ids[place]] for place in places])
 
 
-def rows(*, rounds: int = 3) -> list[list[tuple[int, Sample]]]:
-    numbered = iter(range(100))
-    return [[(next(numbered), sample) for sample in one.samples] for one in groups(5, rounds=rounds)]
+def samples() -> list[Sample]:
+    """Of several groups, with one sample that is the start of another and one that is its double."""
+    every = [sample for one in groups(5, rounds=3) for sample in one.samples]
+    last = every[-1]
+    cut = last.trainable.index(True) + 2
+    start = msgspec.structs.replace(
+        last, ids=last.ids[:cut], trainable=last.trainable[:cut], logprobs=last.logprobs[: sum(last.trainable[:cut])]
+    )
+    return [*every, last, start]
 
 
 def gradients(net: Network, total: torch.Tensor) -> list[torch.Tensor]:
@@ -46,9 +52,8 @@ def gradients(net: Network, total: torch.Tensor) -> list[torch.Tensor]:
 @pytest.mark.parametrize("max_ids", [1, 30, 10_000])
 def test_packing_changes_neither_log_probabilities_nor_gradients(tmp_path: Path, max_ids: int) -> None:
     net = network(tmp_path)
-    grouped = rows()
-    packed = logps(net, pack_groups(grouped, max_ids))
-    single = {row: alone(net, sample) for one in grouped for row, sample in one}
+    packed = logps(net, pack_samples(samples(), max_ids))
+    single = {row: alone(net, sample) for row, sample in enumerate(samples())}
     for row, expected in single.items():
         torch.testing.assert_close(packed[row], expected, rtol=1e-4, atol=1e-4)
     weights = {row: torch.linspace(-1, 1, len(values)) for row, values in single.items()}
@@ -58,24 +63,25 @@ def test_packing_changes_neither_log_probabilities_nor_gradients(tmp_path: Path,
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-3)
 
 
-def test_a_shared_prompt_is_read_once() -> None:
+def test_what_samples_share_from_their_start_is_read_once_and_predicted_from_once() -> None:
     one = group(1, (1.0, 0.0, 0.0), random.Random(0))
-    prompt = one.samples[0].trainable.index(True)
-    packs = pack_groups([list(enumerate(one.samples))], 1000)
-    assert len(packs) == 1
-    assert len(packs[0].ids) == prompt + sum(len(sample.ids) - prompt - 1 for sample in one.samples)
+    (pack,) = pack_samples([*one.samples, one.samples[0]], 1000)
+    paths = {sample.ids[:end] for sample in one.samples for end in range(1, len(sample.ids))}
+    assert len(pack.ids) == len(paths)
+    predicted = {sample.ids[:place] for sample in one.samples for place, flag in enumerate(sample.trainable) if flag}
+    assert len(pack.sources) == len(predicted)
+    assert len(pack.targets) == sum(sum(sample.trainable) for sample in (*one.samples, one.samples[0]))
 
 
 def test_a_pack_keeps_its_bound_unless_one_sample_is_longer() -> None:
-    longest = max(len(sample.ids) for one in rows() for _, sample in one)
+    longest = max(len(sample.ids) for sample in samples())
     for bound in (1, 20, 40, 80):
-        assert all(len(pack.ids) <= max(bound, longest) for pack in pack_groups(rows(), bound))
+        assert all(len(pack.ids) <= max(bound, longest) for pack in pack_samples(samples(), bound))
 
 
 def test_every_trainable_id_is_a_target_once_with_its_log_probability() -> None:
-    grouped = rows()
-    packs = pack_groups(grouped, 50)
-    for row, sample in (pair for one in grouped for pair in one):
+    packs = pack_samples(samples(), 50)
+    for row, sample in enumerate(samples()):
         mine = [
             (target, logprob)
             for pack in packs
@@ -89,13 +95,13 @@ def test_every_trainable_id_is_a_target_once_with_its_log_probability() -> None:
 def test_ids_after_the_last_trainable_one_are_left_out() -> None:
     sample = group(1, (1.0,), random.Random(0)).samples[0]
     longer = msgspec.structs.replace(sample, ids=(*sample.ids, 9, 9), trainable=(*sample.trainable, False, False))
-    assert pack_groups([[(0, longer)]], 100) == pack_groups([[(0, sample)]], 100)
+    assert pack_samples([longer], 100) == pack_samples([sample], 100)
 
 
 def test_observations_get_no_gradient_of_their_own(tmp_path: Path) -> None:
     """What an observation says is read, but nothing pushes towards saying it: its ids are no targets."""
     sample = group(1, (1.0,), random.Random(3), rounds=3).samples[0]
-    pack = pack_groups([[(0, sample)]], 100)[0]
+    pack = pack_samples([sample], 100)[0]
     net = network(tmp_path)
     hidden = net.hidden(pack).detach().requires_grad_()
     logits = net.logits(hidden)

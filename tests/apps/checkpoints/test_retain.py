@@ -13,7 +13,7 @@ from wire.store import FolderStore
 
 pytestmark = pytest.mark.django_db
 FILES = {"model.safetensors": 100}
-STATE = {"trainer.safetensors": 300, "trainer.json": 2}
+STATE = {"trainer/mean.safetensors": 300, "trainer/state.json": 2}
 
 
 def trained(store: FolderStore, versions: int, *, resumable: tuple[int, ...] = (), state: str = "applied") -> Run:
