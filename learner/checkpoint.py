@@ -114,7 +114,7 @@ def _write_files(folder: Path, tensors: Tensors, copied_from: Path, resume: Resu
         weights_sha256=digest,
         weights_bytes=weights.stat().st_size,
         resumable=resume is not None,
-        trainer_sha256=trainer,
+        trainer=trainer,
     )
 
 
@@ -156,7 +156,7 @@ def read_resume(folder: Path) -> Resume | None:
     if manifest is None or not manifest.resumable:
         return None
     trainer = folder / TRAINER
-    for name, digest in manifest.trainer_sha256.items():
+    for name, digest in manifest.trainer.items():
         check_file(trainer / name, digest, _REMEDY)
     state = msgspec.json.decode((trainer / _STATE).read_bytes(), type=TrainerState)
     if state.weights_sha256 != manifest.weights_sha256:

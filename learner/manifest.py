@@ -26,8 +26,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     weights_sha256: str
     weights_bytes: int
     resumable: bool = False
-    trainer_sha256: dict[str, str] = {}
-    """By file of trainer/; empty if the folder is not resumable."""
+    trainer: dict[str, str] = {}
+    """SHA-256 by file of trainer/; empty if the folder is not resumable."""
     source_sha256: str = ""
     """Of the file that the weights were converted from."""
     version: int = 1

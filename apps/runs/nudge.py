@@ -9,14 +9,16 @@ from kombu.exceptions import OperationalError
 log = logging.getLogger(__name__)
 
 NUDGE_JOB = "pipeline.nudge"
-SECONDS = 0.4
+SECONDS = 1.0
 _last: dict[int, float] = {}
 
 
-def nudge(run_id: int) -> None:
-    """At most some two times a second a process: a pass looks at everything, and costs as much each time."""
+def nudge(run_id: int, *, urgent: bool = False) -> None:
+    """At most once a second a process, for a pass looks at everything and costs as much each time.
+
+    Urgent is what somebody waits for idly."""
     now = time.monotonic()
-    if now - _last.get(run_id, 0.0) < SECONDS:
+    if not urgent and now - _last.get(run_id, 0.0) < SECONDS:
         return
     _last[run_id] = now
     try:

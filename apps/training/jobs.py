@@ -11,4 +11,4 @@ from learner.messages import StepReady
 
 @shared_task(name="training.step_ready")
 def step_ready(message: dict[str, Any]) -> None:
-    nudge(msgspec.convert(message, StepReady).run_id)
+    nudge(msgspec.convert(message, StepReady).run_id, urgent=True)

@@ -27,16 +27,16 @@ def _rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tens
 def _project(x: torch.Tensor, layer: Layer, weights: Weights, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
     """Rotated queries and keys, then values: (tokens, heads + 2 kv_heads, head_dim)."""
     shape = weights.shape
-    qkv = functional.linear(_norm(x, layer.input_norm, weights), layer.qkv).view(len(x), -1, shape.head_dim)
+    qkv = layer.qkv(_norm(x, layer.input_norm, weights)).view(len(x), -1, shape.head_dim)
     rotated = shape.heads + shape.kv_heads
     qkv[:, :rotated] = _rotate(qkv[:, :rotated], cos, sin)
     return qkv
 
 
 def _mix(x: torch.Tensor, attended: torch.Tensor, layer: Layer, weights: Weights) -> torch.Tensor:
-    x = x + functional.linear(attended, layer.output)
-    gate, up = functional.linear(_norm(x, layer.mlp_norm, weights), layer.gate_up).chunk(2, -1)
-    return x + functional.linear(functional.silu(gate) * up, layer.down)
+    x = x + layer.output(attended)
+    gate, up = layer.gate_up(_norm(x, layer.mlp_norm, weights)).chunk(2, -1)
+    return x + layer.down(functional.silu(gate) * up)
 
 
 def _heads_first(memory: torch.Tensor, shape: Shape) -> torch.Tensor:
@@ -65,7 +65,7 @@ def prefill(weights: Weights, ids: torch.Tensor, memory: torch.Tensor, done: int
             enable_gqa=True,
         )
         x = _mix(x, attended[0].transpose(0, 1).reshape(count, -1), layer, weights)
-    return functional.linear(_norm(x[-1:], weights.final_norm, weights), weights.head)[0].float()
+    return weights.head(_norm(x[-1:], weights.final_norm, weights))[0].float()
 
 
 def decode(weights: Weights, ids: torch.Tensor, positions: torch.Tensor, memory: torch.Tensor) -> torch.Tensor:
@@ -92,4 +92,4 @@ def decode(weights: Weights, ids: torch.Tensor, positions: torch.Tensor, memory:
             attn_mask=mask,
         )
         x = _mix(x, attended.reshape(count, -1), layer, weights)
-    return functional.linear(_norm(x, weights.final_norm, weights), weights.head).float()
+    return weights.head(_norm(x, weights.final_norm, weights)).float()

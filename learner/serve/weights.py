@@ -9,6 +9,7 @@ from safetensors.torch import load_file
 
 from learner.errors import LearnerError
 from learner.manifest import WEIGHTS_NAME, check_file, read_manifest
+from learner.serve.linear import Linear
 
 _REMEDY = "Publish the version again from the object store."
 
@@ -66,11 +67,11 @@ class Shape:
 @dataclass(frozen=True)
 class Layer:
     input_norm: torch.Tensor
-    qkv: torch.Tensor
-    output: torch.Tensor
+    qkv: Linear
+    output: Linear
     mlp_norm: torch.Tensor
-    gate_up: torch.Tensor
-    down: torch.Tensor
+    gate_up: Linear
+    down: Linear
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class Weights:
     shape: Shape
     dtype: torch.dtype
     embedding: torch.Tensor
-    head: torch.Tensor
+    head: Linear
     final_norm: torch.Tensor
     layers: tuple[Layer, ...]
     cos: torch.Tensor
@@ -139,15 +140,15 @@ def _merge(tensors: dict[str, torch.Tensor], shape: Shape, dtype: torch.dtype) -
         layers.append(
             Layer(
                 input_norm=tensors[f"{top}input_layernorm.weight"].float(),
-                qkv=torch.cat(qkv),
-                output=tensors[f"{top}self_attn.o_proj.weight"].clone(),
+                qkv=Linear(torch.cat(qkv)),
+                output=Linear(tensors[f"{top}self_attn.o_proj.weight"].clone()),
                 mlp_norm=tensors[f"{top}post_attention_layernorm.weight"].float(),
-                gate_up=torch.cat(gate_up),
-                down=tensors[f"{top}mlp.down_proj.weight"].clone(),
+                gate_up=Linear(torch.cat(gate_up)),
+                down=Linear(tensors[f"{top}mlp.down_proj.weight"].clone()),
             )
         )
     embedding = tensors["model.embed_tokens.weight"].clone()
-    head = tensors["lm_head.weight"].clone() if "lm_head.weight" in tensors else embedding
+    head = Linear(tensors["lm_head.weight"].clone() if "lm_head.weight" in tensors else embedding)
     cos, sin = _rope_tables(shape)
     return Weights(shape, dtype, embedding, head, tensors["model.norm.weight"].float(), tuple(layers), cos, sin)
 
