@@ -48,6 +48,10 @@ class TrajectoryQuerySet(models.QuerySet["Trajectory"]):
         """The last attempt of its rollout; every ending but infra."""
         return self.filter(counts=True)
 
+    def sampled(self) -> Self:
+        """By a policy: reference traces are scripts."""
+        return self.exclude(rollout__group__purpose="reference")
+
 
 class Trajectory(models.Model):
     """The record of one attempt."""

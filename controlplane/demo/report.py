@@ -50,7 +50,7 @@ def numbers(run: Run, *, peak_rss_bytes: int | None) -> dict[str, Any]:
         "sft_steps": live_steps(run, "sft"),
         "grpo_steps": live_steps(run, "grpo"),
         "sampled_tokens": balance.recorded_tokens,
-        "prompt_tokens": Trajectory.objects.of(run).aggregate(n=Sum("prompt_tokens"))["n"] or 0,
+        "prompt_tokens": Trajectory.objects.of(run).sampled().aggregate(n=Sum("prompt_tokens"))["n"] or 0,
         "sandbox_seconds": Trajectory.objects.of(run).aggregate(n=Sum("sandbox_seconds"))["n"] or 0.0,
         "peak_rss_bytes": peak_rss_bytes,
         "ledger_exact": balance.exact,

@@ -1,7 +1,7 @@
 """A weight matrix laid out once for the products that it is used in.
 
-Sampling multiplies a few rows with every weight there is. Without this, oneDNN lays the matrix out anew each time, which
-takes a quarter of a step.
+Sampling multiplies a few rows with every weight there is. Without this, oneDNN lays the matrix out anew each time:
+a quarter of a step.
 """
 
 from typing import Any

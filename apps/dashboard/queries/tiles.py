@@ -291,7 +291,7 @@ def _sandboxes(run: Run, now: datetime) -> Tile:
 
 
 def _tokens(run: Run, config: RunConfig, steps: Table) -> Tile:
-    played = Trajectory.objects.of(run).exclude(rollout__group__purpose="reference")
+    played = Trajectory.objects.of(run).sampled()
     prompt = played.aggregate(n=Sum("prompt_tokens"))["n"] or 0
     speed = steps["columns"].index("tokens_per_second")
     speeds = [row[speed] for row in steps["rows"]]

@@ -6,10 +6,7 @@ from typing import Literal
 
 from .clustered import success_rate
 from .interval import Interval, StatisticsError
-from .proportion import wilson
 from .tries import Try, tries_by_task
-
-EARLY = "tries that end early are easier: not the final figure"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +35,6 @@ class Completion:
     def attempts_started(self) -> int:
         return self.started if self.attempts is None else self.attempts
 
-    def rates(self) -> "CompletionRates":
-        """With intervals that hold for one try a task; for more, completion_of."""
-        return CompletionRates(
-            counts=self,
-            intent_to_treat=wilson(self.solved, self.started),
-            valid=wilson(self.solved, self.reached_verdict),
-            infra=wilson(self.infra, self.attempts_started),
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class CompletionRates:
@@ -57,10 +45,6 @@ class CompletionRates:
     """Of tries that reached a verdict."""
     infra: Interval
     """Broken attempts of all attempts."""
-
-    @property
-    def warning(self) -> str:
-        return EARLY if self.counts.started < self.counts.planned else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,31 +2,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.evaluation.statistics.denominators import EARLY, Completion, EndedTry, completion_of
+from apps.evaluation.statistics.denominators import Completion, EndedTry, completion_of
 from apps.evaluation.statistics.interval import StatisticsError
-from apps.evaluation.statistics.proportion import wilson
-
-
-def test_the_same_run_has_three_numbers() -> None:
-    rates = Completion(solved=8, started=10, reached_verdict=9, infra=1, planned=10).rates()
-    assert rates.intent_to_treat == wilson(8, 10)
-    assert rates.valid == wilson(8, 9)
-    assert rates.infra == wilson(1, 10)
-    assert rates.warning == ""
-
-
-def test_infra_counts_attempts_not_tries() -> None:
-    rates = Completion(solved=2, started=4, reached_verdict=4, infra=3, planned=4, attempts=7).rates()
-    assert rates.infra == wilson(3, 7)
-    assert rates.intent_to_treat == rates.valid
-
-
-def test_while_tries_are_missing_the_figure_is_not_final() -> None:
-    assert Completion(solved=3, started=4, reached_verdict=4, infra=0, planned=12).rates().warning == EARLY
 
 
 def test_before_the_first_try_nothing_is_defined() -> None:
-    rates = Completion(solved=0, started=0, reached_verdict=0, infra=0, planned=12).rates()
+    rates = completion_of([], planned=12)
     assert (rates.intent_to_treat.estimate, rates.valid.estimate, rates.infra.estimate) == (None, None, None)
 
 
