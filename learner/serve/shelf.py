@@ -14,7 +14,7 @@ from learner.serve.engine import Engine
 from learner.serve.protocol import ApiError
 from learner.serve.text import Text
 from learner.serve.weights import WeightsError, load_weights
-from wire.store import Store, StoreError
+from wire.store import MissingObjectError, Store, StoreError
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,10 @@ class Shelf:
             folder = self._store.local_folder(prefix, self._cache)
             weights, found = load_weights(folder, self._dtype, digest)
             text = Text(folder)
-        except (StoreError, OSError) as error:
+        except (MissingObjectError, FileNotFoundError) as error:
             raise ApiError(404, f"{prefix}: {error}", param="prefix", code="weights_not_found") from error
+        except (StoreError, OSError) as error:  # the weights may well be there: worth asking again
+            raise ApiError(503, f"{prefix}: {error}", param="prefix", code="store_unavailable") from error
         except DamagedFileError as error:
             raise ApiError(422, str(error), param="digest", code="weights_damaged") from error
         except WeightsError as error:
