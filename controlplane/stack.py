@@ -202,8 +202,13 @@ def _policy() -> Process:
         *("--store", settings.ASSAY_STORE_URL, "--cache", str(settings.ASSAY_DATA / "weights")),
         *("--threads", str(settings.ASSAY_TORCH_THREADS)),
     )
-    # Key-value memory comes and goes by megabytes: mapped alone, it goes back at once.
-    environment = {**process.environment, "MALLOC_MMAP_THRESHOLD_": str(1 << 20)}
+    # Key-value memory comes and goes by hundreds of megabytes: mapped alone, it goes back at once. What one step of
+    # sampling frees stays for the next one.
+    environment = {
+        **process.environment,
+        "MALLOC_MMAP_THRESHOLD_": str(16 << 20),
+        "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
+    }
     return replace(process, environment=environment, ready=lambda: accepts(host, port), ready_seconds=180.0)
 
 

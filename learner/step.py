@@ -18,9 +18,9 @@ from learner.network import Network
 from learner.optimizer import MasterAdamW
 from learner.pack import Pack, check_sample, pack_samples
 
-_PACK_IDS = 384
+_PACK_IDS = 320
 """Bounds memory: activations and attention of one pack."""
-_HEAD_TOKENS = 256
+_HEAD_TOKENS = 128
 """Bounds memory: fp32 logits held at once."""
 
 

@@ -12,6 +12,7 @@ import msgspec
 from learner.checkpoint import Resume, write_checkpoint
 from learner.errors import LearnerError
 from learner.manifest import read_manifest
+from learner.memory import give_back
 from learner.messages import BatchData, StepMetrics, StepOutcome, StepReady, StepRequest
 from learner.resident import Resident, settle
 from learner.step import Step, take_step
@@ -128,6 +129,7 @@ class StepTaker:
     def _learn(self, resident: Resident, request: StepRequest, *, load_seconds: float) -> StepMetrics:
         step = Step(request.kind, self._batch(request).groups, request.settings)
         metrics = take_step(resident.network, resident.optimizer, step, lambda: self._keep_going(request))
+        give_back()  # before the checkpoint is written, which needs much, too
         metrics = msgspec.structs.replace(metrics, load_seconds=load_seconds)
         if request.kind == "sft" and not metrics.trained_tokens:
             raise LearnerError("the batch holds no trainable id")

@@ -1,6 +1,8 @@
 """The beat and the nudges: each only says 'look again'."""
 
 import logging
+import time
+from typing import ClassVar
 
 from celery import shared_task
 from django.utils import timezone
@@ -14,13 +16,26 @@ from apps.trajectories.store import object_store
 
 log = logging.getLogger(__name__)
 
+PASS_SECONDS = 1.0
+SWEEP_SECONDS = 5.0
+"""Between listings of all that workers have stored of a run: finds what no message told of."""
+
+
+class _Last:
+    """When this process passed over each run. Another process that does not know only passes once more."""
+
+    passed: ClassVar[dict[int, float]] = {}
+    swept: ClassVar[dict[int, float]] = {}
+
 
 @shared_task(name="pipeline.tick")
 def tick() -> None:
-    """Every active run gets a pass; one that breaks does not keep the others from theirs."""
+    """Every active run that no nudge has carried on gets a pass; one that breaks does not keep the others from theirs."""
     for run in Run.objects.active().order_by("id"):
         try:
-            advance(run, now=timezone.now())
+            sweep = _older(_Last.swept, run, SWEEP_SECONDS)
+            if sweep or _older(_Last.passed, run, PASS_SECONDS):
+                _pass(run, sweep=sweep)
         except Exception:
             log.exception("the pass over run %d broke; the next one tries again", run.pk)
     order_stops(object_store())
@@ -31,8 +46,18 @@ def tick() -> None:
 def nudge(run_id: int) -> None:
     run = Run.objects.active().filter(pk=run_id).first()
     if run is not None:
-        # Listing all segments of a long run is for the tick: who nudges has just recorded what it tells of.
-        advance(run, now=timezone.now(), sweep=False)
+        _pass(run, sweep=False)  # who nudges has just recorded what it tells of
+
+
+def _pass(run: Run, *, sweep: bool) -> None:
+    advance(run, now=timezone.now(), sweep=sweep)
+    _Last.passed[run.pk] = time.monotonic()
+    if sweep:
+        _Last.swept[run.pk] = time.monotonic()
+
+
+def _older(last: dict[int, float], run: Run, seconds: float) -> bool:
+    return time.monotonic() - last.get(run.pk, -seconds) >= seconds
 
 
 @shared_task(name="pipeline.check_ledgers")

@@ -1,11 +1,11 @@
-"""Peak memory of a whole process tree, sampled: the sum of resident sets, so what is shared counts more than once."""
+"""Peak memory of a whole process tree, sampled. What processes share is counted once (proportional set sizes)."""
 
 import os
 import threading
 
 import psutil
 
-SECONDS = 2.0
+SECONDS = 3.0
 
 
 class PeakMemory:
@@ -28,17 +28,21 @@ class PeakMemory:
     def _watch(self) -> None:
         stopped = False
         while not stopped:
-            self.peak_bytes = max(self.peak_bytes, tree_rss(os.getpid()))
+            self.peak_bytes = max(self.peak_bytes, tree_bytes(os.getpid()))
             stopped = self._stop.wait(self._every)
 
 
-def tree_rss(pid: int) -> int:
+def tree_bytes(pid: int) -> int:
     """Bytes resident in a process and its descendants now."""
-    total = 0
     root = psutil.Process(pid)
-    for process in [root, *root.children(recursive=True)]:
+    return sum(_resident(process) for process in [root, *root.children(recursive=True)])
+
+
+def _resident(process: psutil.Process) -> int:
+    try:
         try:
-            total += process.memory_info().rss
-        except psutil.NoSuchProcess:
-            continue  # it ended while we looked
-    return total
+            return int(process.memory_full_info().pss)
+        except psutil.AccessDenied:  # another user's: what it shares counts as its own
+            return int(process.memory_info().rss)
+    except psutil.NoSuchProcess:  # it ended while we looked
+        return 0

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from controlplane.demo.memory import PeakMemory, tree_rss
+from controlplane.demo.memory import PeakMemory, tree_bytes
 
 pytestmark = pytest.mark.process
 
@@ -13,7 +13,7 @@ CODE = f"held = b'x' * {SIZE}; print('held', flush=True); input()"
 
 
 def test_the_peak_holds_what_a_child_allocated_after_the_child_has_gone() -> None:
-    before = tree_rss(os.getpid())
+    before = tree_bytes(os.getpid())
     memory = PeakMemory(every=0.01)
     memory.start()
     with subprocess.Popen([sys.executable, "-c", CODE], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
@@ -24,7 +24,7 @@ def test_the_peak_holds_what_a_child_allocated_after_the_child_has_gone() -> Non
         child.communicate(b"\n")
     memory.stop()
     assert memory.peak_bytes >= before + SIZE
-    assert tree_rss(os.getpid()) < before + SIZE
+    assert tree_bytes(os.getpid()) < before + SIZE
 
 
 def test_even_the_shortest_watch_has_looked_once() -> None:
