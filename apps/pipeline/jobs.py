@@ -30,7 +30,7 @@ class _Last:
 
 @shared_task(name="pipeline.tick")
 def tick() -> None:
-    """Every active run that no nudge has carried on gets a pass; one that breaks does not keep the others from theirs."""
+    """A pass over every active run that no nudge carries on; one that breaks does not keep the others from theirs."""
     for run in Run.objects.active().order_by("id"):
         try:
             sweep = _older(_Last.swept, run, SWEEP_SECONDS)
