@@ -44,8 +44,12 @@ def cut_batch(run: Run, config: RunConfig, store: Store, *, live_versions: set[i
 
 
 def cut_traces(run: Run, config: RunConfig, store: Store, *, step: int) -> Batch | None:
-    """The batch of traces for SFT step number step (from 0): every trace once an epoch, shuffled by the run's seed."""
-    traces = list(solved_traces(run).order_by("rollout_id").values_list("pk", flat=True))
+    """The batch of traces for SFT step number step (from 0), shuffled by the run's seed.
+
+    In an epoch every trace comes once for each of its rounds: two rounds are twice as much to learn.
+    """
+    known = solved_traces(run).order_by("rollout_id").values_list("pk", "rounds")
+    traces = [trace for trace, rounds in known for _ in range(rounds)]
     if not traces:
         return None
     chosen = _epoch_slice(traces, step * config.sft_batch, config.sft_batch, seed=config.seed)

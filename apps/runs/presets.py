@@ -25,7 +25,15 @@ PRESETS = {
             "Warm start, then GRPO",
             "A few supervised steps on reference traces, then GRPO. For a small model that solves almost nothing yet.",
             "training",
-            RunConfig(sft_steps=23, sft_traces_per_family=12, grpo_steps=80, max_seconds=570, resumable_every=20),
+            RunConfig(
+                sft_steps=24,
+                sft_traces_per_family=10,
+                grpo_steps=80,
+                max_seconds=570,
+                evaluation_every=15,
+                interim_tries=1,
+                resumable_every=20,
+            ),
         ),
         Preset(
             "grpo",
@@ -39,7 +47,15 @@ PRESETS = {
             "Random reward (control)",
             "The same run with a coin for a reward. It must not get better; if it does, distrust the other runs.",
             "training",
-            RunConfig(sft_steps=23, sft_traces_per_family=12, grpo_steps=80, max_seconds=570, resumable_every=20),
+            RunConfig(
+                sft_steps=24,
+                sft_traces_per_family=10,
+                grpo_steps=80,
+                max_seconds=570,
+                evaluation_every=15,
+                interim_tries=1,
+                resumable_every=20,
+            ),
             formula="coin@1",
         ),
         Preset(

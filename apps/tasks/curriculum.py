@@ -9,7 +9,7 @@ from random import Random
 
 PRIOR = 1.0
 """Successes and failures that every task is taken to have had: a task without tries counts as even."""
-FLOOR = 0.02
+FLOOR = 0.05
 """Of the weight: what is always solved or never is still tried at times. An even task weighs 0.25 above it."""
 
 
