@@ -2,7 +2,6 @@
 
 import logging
 import time
-from typing import ClassVar
 
 from celery import shared_task
 from django.utils import timezone
@@ -21,11 +20,9 @@ SWEEP_SECONDS = 5.0
 """Between listings of all that workers have stored of a run: finds what no message told of."""
 
 
-class _Last:
-    """When this process passed over each run. Another process that does not know only passes once more."""
-
-    passed: ClassVar[dict[int, float]] = {}
-    swept: ClassVar[dict[int, float]] = {}
+# When this process passed over each run. Another one, which does not know, only passes once more.
+_passed: dict[int, float] = {}
+_swept: dict[int, float] = {}
 
 
 @shared_task(name="pipeline.tick")
@@ -33,8 +30,8 @@ def tick() -> None:
     """A pass over every active run that no nudge carries on; one that breaks does not keep the others from theirs."""
     for run in Run.objects.active().order_by("id"):
         try:
-            sweep = _older(_Last.swept, run, SWEEP_SECONDS)
-            if sweep or _older(_Last.passed, run, PASS_SECONDS):
+            sweep = _older(_swept, run, SWEEP_SECONDS)
+            if sweep or _older(_passed, run, PASS_SECONDS):
                 _pass(run, sweep=sweep)
         except Exception:
             log.exception("the pass over run %d broke; the next one tries again", run.pk)
@@ -51,9 +48,9 @@ def nudge(run_id: int) -> None:
 
 def _pass(run: Run, *, sweep: bool) -> None:
     advance(run, now=timezone.now(), sweep=sweep)
-    _Last.passed[run.pk] = time.monotonic()
+    _passed[run.pk] = time.monotonic()
     if sweep:
-        _Last.swept[run.pk] = time.monotonic()
+        _swept[run.pk] = time.monotonic()
 
 
 def _older(last: dict[int, float], run: Run, seconds: float) -> bool:

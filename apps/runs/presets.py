@@ -17,6 +17,17 @@ class Preset:
     formula: str = "all-or-nothing@1"
 
 
+WARM_GRPO = RunConfig(
+    sft_steps=24,
+    sft_traces_per_family=10,
+    grpo_steps=80,
+    max_seconds=570,
+    evaluation_every=15,
+    interim_tries=1,
+    resumable_every=20,
+)
+"""Ten minutes of GRPO on two cores."""
+
 PRESETS = {
     preset.name: preset
     for preset in (
@@ -25,15 +36,7 @@ PRESETS = {
             "Warm start, then GRPO",
             "A few supervised steps on reference traces, then GRPO. For a small model that solves almost nothing yet.",
             "training",
-            RunConfig(
-                sft_steps=24,
-                sft_traces_per_family=10,
-                grpo_steps=80,
-                max_seconds=570,
-                evaluation_every=15,
-                interim_tries=1,
-                resumable_every=20,
-            ),
+            WARM_GRPO,
         ),
         Preset(
             "grpo",
@@ -47,15 +50,7 @@ PRESETS = {
             "Random reward (control)",
             "The same run with a coin for a reward. It must not get better; if it does, distrust the other runs.",
             "training",
-            RunConfig(
-                sft_steps=24,
-                sft_traces_per_family=10,
-                grpo_steps=80,
-                max_seconds=570,
-                evaluation_every=15,
-                interim_tries=1,
-                resumable_every=20,
-            ),
+            WARM_GRPO,
             formula="coin@1",
         ),
         Preset(

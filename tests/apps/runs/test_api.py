@@ -9,6 +9,7 @@ from pytest_django import DjangoAssertNumQueries
 from apps.accounts.models import Membership
 from apps.fleet.models import Endpoint
 from apps.runs.models import Run
+from apps.runs.presets import PRESETS
 from tests.apps.making import client_of, make_policy, make_project, make_run, make_task_set, make_user
 
 pytestmark = pytest.mark.django_db
@@ -41,7 +42,7 @@ def test_a_launched_run_is_queued_with_its_config_whole() -> None:
     assert response["Location"].endswith(f"/api/v1/runs/{run['id']}")
     assert (run["state"], run["kind"], run["created_by"], run["project"]) == ("queued", "training", "ann", "default")
     config = run["revisions"][0]["config"]
-    assert (config["grpo_steps"], config["sft_steps"]) == (3, 23)
+    assert (config["grpo_steps"], config["sft_steps"]) == (3, PRESETS["warm-grpo"].config.sft_steps)
     assert [(row["before"], row["after"]) for row in run["history"]] == [("draft", "queued")]
 
 
