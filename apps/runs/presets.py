@@ -22,7 +22,8 @@ WARM_GRPO = RunConfig(
     sft_traces_per_family=10,
     grpo_steps=80,
     max_seconds=570,
-    evaluation_every=15,
+    learning_rate=5e-5,
+    evaluation_every=20,
     interim_tries=1,
     resumable_every=20,
 )

@@ -5,7 +5,7 @@ import threading
 
 import psutil
 
-SECONDS = 3.0
+SECONDS = 5.0
 
 
 class PeakMemory:
