@@ -164,7 +164,7 @@ def find_lines(rng: Random) -> Instance:
     file = File(source, text_of(lines))
     found = [line for line in lines if word in line]
     return Instance(
-        instruction=f"Write the lines of {source} that contain {word} into {result}.",
+        instruction=f"Save the lines of {source} that contain {word} to {result}.",
         rounds=(f"grep {word} {source} > {result}",),
         tests=script(holds(result, text_of(found)), untouched(file)),
         wrong=f"echo {word} > {result}",
@@ -209,7 +209,7 @@ def csv_sum(rng: Random) -> Instance:
     rows = csv_rows(rng, rng.randint(3, 5))
     file = File(source, text_of([",".join(row) for row in rows]))
     return Instance(
-        instruction=f"Write the sum of column 2 of {source} into {result}.",
+        instruction=f"Add up column 2 of {source} and write the sum into {result}.",
         rounds=(f"awk -F, '{{s += $2}} END {{print s}}' {source} > {result}",),
         tests=script(holds(result, f"{sum(int(row[1]) for row in rows)}\n"), untouched(file)),
         wrong=f"cut -d, -f2 {source} > {result}",

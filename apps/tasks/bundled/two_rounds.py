@@ -67,7 +67,7 @@ def told_word(rng: Random) -> Instance:
     right, decoy = rng.sample(WORDS, 2)
     file = File(note, f"{sentence(rng, PASSWORDS, right=right, decoy=decoy)}\n")
     return Instance(
-        instruction=f"Write the password named in {note} into {result}.",
+        instruction=f"Read {note} and write the password that it names into {result}.",
         rounds=(f"cat {note}", f"echo {right} > {result}"),
         tests=script(holds(result, f"{right}\n"), untouched(file)),
         wrong=f"cat {note} > {result}",
@@ -80,7 +80,7 @@ def told_delete(rng: Random) -> Instance:
     file = File(note, f"{sentence(rng, DELETIONS, right=right, decoy=decoy)}\n")
     victim, kept = File(right, f"{rng.choice(WORDS)}\n"), File(decoy, f"{rng.choice(WORDS)}\n")
     return Instance(
-        instruction=f"Delete the file that {note} tells you to delete.",
+        instruction=f"Read {note} and delete the file that it tells you to delete.",
         rounds=(f"cat {note}", f"rm {right}"),
         tests=script(absent(right), untouched(kept), untouched(file)),
         wrong=f"rm $(cat {note})",
@@ -94,7 +94,7 @@ def told_port(rng: Random) -> Instance:
     file = File(note, f"{sentence(rng, PORTS, right=right, decoy=decoy)}\n")
     host = rng.choice(WORDS)
     return Instance(
-        instruction=f"Set port in {config} to the new port named in {note}.",
+        instruction=f"Read {note} and set port in {config} to the new one that it names.",
         rounds=(f"cat {note}", f"sed -i 's/port=.*/port={right}/' {config}"),
         tests=script(holds(config, f"host={host}\nport={right}\n"), untouched(file)),
         wrong=f"cat {note} >> {config}",
@@ -110,7 +110,7 @@ def table_lookup(rng: Random) -> Instance:
     tables = {path: {name: f"{name},{rng.randint(100, 999)}" for name in names} for path in (right, decoy)}
     files = tuple(File(path, text_of(list(rows.values()))) for path, rows in tables.items())
     return Instance(
-        instruction=f"Write the line with {word} of the table named in {note} into {result}.",
+        instruction=f"Read {note} and write the line with {word} of the table that it names into {result}.",
         rounds=(f"cat {note}", f"grep {word} {right} > {result}"),
         tests=script(holds(result, f"{tables[right][word]}\n"), *map(untouched, (file, *files))),
         wrong=f"grep -h {word} $(cat {note}) > {result}",
@@ -178,7 +178,7 @@ def grep_rename(rng: Random) -> Instance:
     word = rng.choice(contents[right])
     others = [file for file in files if file != files[right]]
     return Instance(
-        instruction=f"One file here contains {word}. Rename it to {result}.",
+        instruction=f"Search all files here for {word} and rename the one that has it to {result}.",
         rounds=(f"grep -l {word} *", f'mv "{files[right].path}" {result}'),
         tests=script(holds(result, files[right].text), absent(files[right].path), *map(untouched, others)),
         wrong=f"mv $(grep -l {word} *) {result}",

@@ -75,7 +75,7 @@ def told_append(rng: Random) -> Instance:
     right = rng.choice([word for word in WORDS if word not in lines])
     file = File(note, f"{sentence(rng, ADDITIONS, right=right, decoy=rng.choice(lines))}\n")
     return Instance(
-        instruction=f"Append the word that {note} asks for to {path}.",
+        instruction=f"Read {note} and append the word that it asks for to {path}.",
         rounds=(f"cat {note}", f"echo {right} >> {path}"),
         tests=script(holds(path, f"{listed.text}{right}\n"), untouched(file)),
         wrong=f"cat {note} >> {path}",
