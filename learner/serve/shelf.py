@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 
 from learner.manifest import DamagedFileError
+from learner.memory import give_back
 from learner.serve.cohort import Policy
 from learner.serve.engine import Engine
 from learner.serve.protocol import ApiError
@@ -83,6 +84,7 @@ class Shelf:
             raise ApiError(422, str(error), param="digest", code="weights_damaged") from error
         except WeightsError as error:
             raise ApiError(422, str(error), param="prefix", code="weights_unusable") from error
+        give_back()  # what loading took, and what is left of a version that was put away
         policy = Policy(name, prefix, found, weights)
         return Served(policy, text, time.time())
 
