@@ -131,6 +131,9 @@ def _environment(threads: int) -> dict[str, str]:
         "OMP_WAIT_POLICY": "PASSIVE",
         # With an arena a thread, what one step has freed stays out of reach of the next one.
         "MALLOC_ARENA_MAX": "1",
+        # oneDNN writes code for every shape that it meets, half a megabyte each, and keeps a thousand of them.
+        "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "128",
+        "LRU_CACHE_CAPACITY": "128",
         # Celery warns root at each start. What protects this machine is the boxes, not the user of the workers.
         "PYTHONWARNINGS": "ignore:You're running the worker with superuser privileges",
     }

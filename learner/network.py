@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.nn import functional
 from transformers import AutoModelForCausalLM
 from transformers.utils import logging as transformers_logging
 
@@ -12,6 +13,8 @@ from learner.errors import LearnerError
 from learner.pack import Pack
 
 _EAGER_IDS = 512
+_MULTIPLE = 32
+"""Of ids in a pass: oneDNN writes new code for every size that it meets, and keeps it."""
 _quiet: Callable[[], None] = transformers_logging.disable_progress_bar
 _quiet()
 
@@ -43,19 +46,21 @@ class Network:
         """Last hidden states at the pack's sources: (S, width)."""
         # Fused attention with a dense mask is slow on CPU; the plain one keeps all scores: fine while they are few.
         self.module.set_attn_implementation("eager" if len(pack.ids) <= _EAGER_IDS else "sdpa")
+        unused = -len(pack.ids) % _MULTIPLE
         output = self.module.base_model(
-            input_ids=torch.tensor([pack.ids]),
-            position_ids=torch.tensor([pack.positions]),
-            attention_mask=pack.mask(self.dtype),
+            input_ids=torch.tensor([[*pack.ids, *[0] * unused]]),
+            position_ids=torch.tensor([[*pack.positions, *[0] * unused]]),
+            attention_mask=pack.mask(self.dtype, unused),
             use_cache=False,
         )
         states: torch.Tensor = output.last_hidden_state[0]
         return states[torch.tensor(pack.sources)]
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
-        """(T, width) -> (T, vocab), fp32."""
-        logits: torch.Tensor = self.module.get_output_embeddings()(hidden)
-        return logits.float()
+        """(S, width) -> (S, vocab), fp32."""
+        unused = -len(hidden) % _MULTIPLE
+        logits: torch.Tensor = self.module.get_output_embeddings()(functional.pad(hidden, (0, 0, 0, unused)))
+        return logits[: len(hidden)].float()
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """What a weights folder stores, in bf16: a tied output head is not stored twice."""

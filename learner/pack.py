@@ -58,9 +58,9 @@ class Pack:
             if depth < len(read):
                 node = self._child(node, id_, depth)
 
-    def mask(self, dtype: torch.dtype) -> torch.Tensor:
-        """Additive attention mask: (1, 1, N, N)."""
-        visible = torch.eye(len(self.ids), dtype=torch.bool)
+    def mask(self, dtype: torch.dtype, unused: int = 0) -> torch.Tensor:
+        """Additive attention mask, (1, 1, M, M) for M = N + unused ids that see, and are seen by, no other."""
+        visible = torch.eye(len(self.ids) + unused, dtype=torch.bool)
         for node, parent in enumerate(self.parents):
             if parent != ROOT:
                 visible[node] |= visible[parent]

@@ -18,11 +18,10 @@ class Preset:
 
 
 WARM_GRPO = RunConfig(
-    sft_steps=24,
+    sft_steps=23,
     sft_traces_per_family=10,
     grpo_steps=80,
-    max_seconds=570,
-    learning_rate=5e-5,
+    max_seconds=590,
     evaluation_every=20,
     interim_tries=1,
     resumable_every=20,

@@ -14,6 +14,10 @@ _ROWS = 32
 """About how many rows come at once: the layout suits that best, and works for any."""
 
 
+_MULTIPLE = 8
+"""Of rows in a product: oneDNN writes new code for every number that it meets, and keeps it."""
+
+
 class Linear:
     """x (rows, in) -> (rows, out), without a bias."""
 
@@ -23,7 +27,8 @@ class Linear:
         self._weight = torch.ops.mkldnn._reorder_linear_weight(weight, _ROWS) if self._packed else weight  # noqa: SLF001
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        if self._packed:
-            product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(x, self._weight, None, "none", [], "")  # noqa: SLF001
-            return product
-        return functional.linear(x, self._weight)
+        if not self._packed:
+            return functional.linear(x, self._weight)
+        filled = functional.pad(x, (0, 0, 0, -len(x) % _MULTIPLE))
+        product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(filled, self._weight, None, "none", [], "")  # noqa: SLF001
+        return product[: len(x)]
