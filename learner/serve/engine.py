@@ -72,6 +72,7 @@ class Ticket:
     def _row_broke(self, error: Exception) -> None:
         if not self.answer.done():
             self.answer.set_exception(EngineError(f"sampling broke: {type(error).__name__}: {error}"))
+        self.rows = []
 
     def _row_done(self) -> None:
         self._left -= 1
@@ -79,6 +80,7 @@ class Ticket:
             self.answer.set_result(
                 [Sampled(row.prompt, tuple(row.ids), tuple(row.logprobs), row.finish) for row in self.rows]
             )
+            self.rows = []  # they know this ticket, and the circle would keep the policy's weights in memory
 
 
 class Engine:
@@ -125,12 +127,15 @@ class Engine:
 
     def _work(self) -> None:
         while self._take_in(wait=not self._cohorts):
-            began = time.monotonic()
-            for key, cohort in list(self._cohorts.items()):
-                self._guarded(cohort.turn, cohort)
-                if cohort.idle:
-                    self._cohorts.pop(key).close()
-            self.counters.busy_seconds += time.monotonic() - began
+            self._take_turns()
+
+    def _take_turns(self) -> None:
+        began = time.monotonic()
+        for key, cohort in list(self._cohorts.items()):
+            self._guarded(cohort.turn, cohort)
+            if cohort.idle:
+                self._cohorts.pop(key).close()
+        self.counters.busy_seconds += time.monotonic() - began
 
     def _take_in(self, *, wait: bool) -> bool:
         """Sort what has arrived into cohorts. False when the engine is to stop."""
@@ -140,6 +145,7 @@ class Engine:
                 if ticket is None:
                     return False
                 self._sort(ticket)
+                del ticket  # else its policy stays in memory until the next one comes
                 wait = False
         except queue.Empty:
             return True
