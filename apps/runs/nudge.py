@@ -9,12 +9,12 @@ from kombu.exceptions import OperationalError
 log = logging.getLogger(__name__)
 
 NUDGE_JOB = "pipeline.nudge"
-SECONDS = 1.0
+SECONDS = 1.5
 _last: dict[int, float] = {}
 
 
 def nudge(run_id: int, *, urgent: bool = False) -> None:
-    """At most once a second a process, for a pass looks at everything and costs as much each time.
+    """At most once in so many seconds a process, for a pass looks at everything and costs as much each time.
 
     Urgent is what somebody waits for idly."""
     now = time.monotonic()

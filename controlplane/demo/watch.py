@@ -14,7 +14,7 @@ from apps.rollouts.models import Rollout
 from apps.runs.models import Run
 from apps.training.models import LearnerStep, live_steps
 
-LOOK_SECONDS = 1.0
+LOOK_SECONDS = 2.0
 HEADS = {"first": "model as it comes", "warm": "after warm start", "interim": "on the way", "last": "after GRPO"}
 
 
