@@ -27,7 +27,7 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
     return Settings(
         broker_url=_required(environment, "ASSAY_BROKER_URL"),
         store_url=_required(environment, "ASSAY_STORE_URL"),
-        slots=_slots(environment.get("ASSAY_SANDBOX_SLOTS", "48")),
+        slots=_slots(environment.get("ASSAY_SANDBOX_SLOTS", "32")),
         allow_weaker=environment.get("ASSAY_ALLOW_WEAKER_BOXES", "").lower() in _TRUE,
     )
 

@@ -15,7 +15,7 @@ from apps.trajectories.store import object_store
 
 log = logging.getLogger(__name__)
 
-PASS_SECONDS = 1.5
+PASS_SECONDS = 1.0
 SWEEP_SECONDS = 5.0
 """Between listings of all that workers have stored of a run: finds what no message told of."""
 

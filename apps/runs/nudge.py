@@ -9,14 +9,15 @@ from kombu.exceptions import OperationalError
 log = logging.getLogger(__name__)
 
 NUDGE_JOB = "pipeline.nudge"
-SECONDS = 1.5
+SECONDS = 1.0
 _last: dict[int, float] = {}
 
 
 def nudge(run_id: int, *, urgent: bool = False) -> None:
     """At most once in so many seconds a process, for a pass looks at everything and costs as much each time.
 
-    Urgent is what somebody waits for idly."""
+    Urgent is what somebody waits for idly.
+    """
     now = time.monotonic()
     if not urgent and now - _last.get(run_id, 0.0) < SECONDS:
         return

@@ -9,7 +9,7 @@ from random import Random
 
 PRIOR = 1.0
 """Successes and failures that every task is taken to have had: a task without tries counts as even."""
-FLOOR = 0.05
+FLOOR = 0.02
 """Of the weight: what is always solved or never is still tried at times. An even task weighs 0.25 above it."""
 
 
@@ -28,9 +28,13 @@ def expected_success(candidate: Candidate) -> float:
 
 
 def weight(candidate: Candidate, floor: float = FLOOR) -> float:
-    """p(1-p) + floor: how much a group of this task may be expected to teach."""
+    """4 (p(1-p))^2 + floor: how much a group of this task may be expected to teach.
+
+    The gradient of a success rate p by the policy's logits is in proportion to p(1-p), and what a small step along it
+    gains is in proportion to its square.
+    """
     success = expected_success(candidate)
-    return success * (1 - success) + floor
+    return 4 * (success * (1 - success)) ** 2 + floor
 
 
 def choose(candidates: Sequence[Candidate], n: int, rng: Random, *, floor: float = FLOOR) -> list[int]:

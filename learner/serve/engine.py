@@ -15,7 +15,7 @@ from learner.serve.prefixes import PrefixCache
 log = logging.getLogger(__name__)
 
 _SHORTEST = 384
-_ROOM_BYTES = 512 << 20
+_ROOM_BYTES = 384 << 20
 _PREFIX_BYTES = 96 << 20
 _STOP_SECONDS = 1.0
 

@@ -1,6 +1,7 @@
 from collections import Counter
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,7 +16,7 @@ pools = st.lists(st.tuples(st.sampled_from("abcde"), tallies), max_size=30).map(
 def test_the_posterior_by_hand() -> None:
     assert expected_success(Candidate(1, "f")) == 0.5
     assert expected_success(Candidate(1, "f", 3, 8)) == 0.4
-    assert weight(Candidate(1, "f", 3, 8)) == 0.4 * 0.6 + FLOOR
+    assert weight(Candidate(1, "f", 3, 8)) == pytest.approx(4 * 0.24**2 + FLOOR)
 
 
 @given(tally=tallies)
