@@ -10,6 +10,7 @@ BUBBLEWRAP = find_bubblewrap()
 
 OPTIONS = """
 --ro-bind /usr /usr --symlink usr/bin /bin --symlink usr/lib /lib --symlink usr/lib64 /lib64
+--ro-bind-try /etc/alternatives /etc/alternatives
 --unshare-all --unshare-user --uid 1000 --gid 1000 --cap-drop ALL --new-session --die-with-parent
 --proc /proc --dev /dev --tmpfs /tmp --clearenv --setenv PATH /usr/bin:/bin
 """
