@@ -22,6 +22,7 @@ SERVICES = ("web", "control", "beat", "sandbox", "learner", "policy")
 USERS_OF_THE_DATABASE = frozenset({"web", "control", "beat"})
 USERS_OF_THE_BROKER = frozenset({"web", "control", "beat", "sandbox", "learner"})
 CONTROL_THREADS = 4
+YIELDING = 5
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -194,7 +195,9 @@ def _sandbox() -> Process:
 
 
 def _learner() -> Process:
-    return _worker("learner", "learner.jobs:app", 1, "learner")
+    """It yields the cores to the sampler, which is what it mostly waits for."""
+    worker = _worker("learner", "learner.jobs:app", 1, "learner")
+    return replace(worker, command=("nice", "-n", str(YIELDING), *worker.command))
 
 
 def _policy() -> Process:
