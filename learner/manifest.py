@@ -9,7 +9,6 @@ from learner.errors import LearnerError
 
 MANIFEST_NAME = "checkpoint.json"
 WEIGHTS_NAME = "model.safetensors"
-_BLOCK = 1 << 22
 
 
 class DamagedFileError(LearnerError):
@@ -34,11 +33,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def file_sha256(path: Path) -> str:
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def check_file(path: Path, expected: str, remedy: str) -> None:

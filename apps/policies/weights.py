@@ -15,7 +15,6 @@ from tokenizers import Tokenizer
 NEEDED = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
 WEIGHTS = "model.safetensors"
 ARCHITECTURE = "llama"
-CHUNK = 1 << 20
 MAX_HEADER_BYTES = 100_000_000
 MAX_CONTEXT = 2**31 - 1
 EXPORT_AGAIN = "Copy or export the weights again."
@@ -93,11 +92,8 @@ def _read(path: Path) -> WeightsFolder:
 
 
 def sha256_of(path: Path) -> str:
-    found = hashlib.sha256()
     with path.open("rb") as file:
-        while block := file.read(CHUNK):
-            found.update(block)
-    return found.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _object(path: Path) -> dict[str, Any]:

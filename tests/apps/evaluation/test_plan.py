@@ -172,13 +172,19 @@ def test_a_cancel_closes_what_is_open(store: FolderStore) -> None:
     assert START == at(0)
 
 
-def test_an_interim_evaluation_at_the_last_version_is_topped_up(store: FolderStore) -> None:
+def measured_twice(store: FolderStore) -> Run:
+    """A run whose first evaluation is finished, and one at version 2 planned."""
     run = running(GRPO)
     plan(run)
     finish(run)
     for version in (1, 2):
         step(run, store, version)
     plan(run)
+    return run
+
+
+def test_an_interim_evaluation_at_the_last_version_is_topped_up(store: FolderStore) -> None:
+    run = measured_twice(store)
     finish(run)
     assert plan(run, 5)[-1] == (2, "finished")
     run.end_training("a budget")
@@ -194,12 +200,7 @@ def test_an_interim_evaluation_at_the_last_version_is_topped_up(store: FolderSto
 
 
 def test_one_that_runs_when_training_ends_gets_the_missing_tries_at_once(store: FolderStore) -> None:
-    run = running(GRPO)
-    plan(run)
-    finish(run)
-    for version in (1, 2):
-        step(run, store, version)
-    plan(run)
+    run = measured_twice(store)
     run.end_training("a budget")
     plan(run)
     finish(run)
