@@ -33,15 +33,16 @@ folder() { [ -d "$1" ] && [ ! -L "$1" ]; }
 entries() { [ "$(ls -A)" = "$1" ]; }
 
 # returns FILE FUNCTION ARGUMENTS EXPECTED: the file is plain arithmetic, and its function gives these values.
-# What the agent wrote runs with no way to call, import or reach anything, in a process of its own.
+# What the agent wrote runs with no way to call, import or reach anything, in a process of its own: a decorator is a
+# call, so there is none, and no name of Python's own is there to be called.
 returns() {
     [ -f "$1" ] && [ ! -L "$1" ] && [ "$(stat -c %s "$1")" -le 2000 ] || return 1
     local program='import ast, sys
 tree = ast.parse(open(sys.argv[1]).read())
 plain = (ast.Module, ast.FunctionDef, ast.arguments, ast.arg, ast.Return, ast.Assign, ast.Expr, ast.Constant,
          ast.Name, ast.expr_context, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
-if all(isinstance(node, plain) for node in ast.walk(tree)):
-    names = {}
+if all(isinstance(node, plain) and not getattr(node, "decorator_list", None) for node in ast.walk(tree)):
+    names = {"__builtins__": {}}
     exec(compile(tree, "answer", "exec"), names)
     print([repr(names[sys.argv[2]](*arguments)) for arguments in ast.literal_eval(sys.argv[3])])'
     [ "$(timeout -s KILL 5 python3 -I -c "$program" "$1" "$2" "$3" 2>/dev/null | head -c 2000)" = "$4" ]

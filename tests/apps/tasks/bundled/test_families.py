@@ -108,6 +108,17 @@ def test_code_that_does_not_compute_fails(body: str, tmp_path: Path) -> None:
     assert reward(task, tmp_path / "run", *instance.rounds, command) == "0"
 
 
+@pytest.mark.sandbox
+def test_a_decorator_that_would_run_text_is_not_called(tmp_path: Path) -> None:
+    """Without a call in it: p returns the text, @exec runs it, and kill(-1) ends the tests before they say 0."""
+    task, instance = written("fix-bug", 0, tmp_path), make_instance("fix-bug", 0)
+    text = "import os; open('/logs/verifier/reward.txt', 'w').write('1'); os.kill(-1, 9)"
+    attack = f'def p(x): return "{text}"\n@exec\n@p\ndef t(a, b): return 1'
+    command = f"cat >> {instance.files[0].path} <<'END'\n{attack}\nEND"
+    assert reward(task, tmp_path / "attack", *instance.rounds, command) == "0"
+    assert reward(task, tmp_path / "plain", *instance.rounds) == "1"
+
+
 def test_the_families_are_as_many_as_promised() -> None:
     counted = [(family.split_role, family.rounds) for family in FAMILIES.values()]
     assert {pair: counted.count(pair) for pair in set(counted)} == {
