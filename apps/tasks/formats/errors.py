@@ -1,8 +1,8 @@
-"""What is wrong with a task folder or an archive of one, said so that its author can mend it."""
+"""What is wrong with a task folder, said so that its author can mend it."""
 
 
 class TaskFormatError(Exception):
-    """path: the file meant. field: the key, line or member meant. value: what stands there. way_out: what to do."""
+    """path: the file meant. field: the key or line meant. value: what stands there. way_out: what to do."""
 
     def __init__(self, path: str, field: str, value: object, problem: str, way_out: str) -> None:
         where = f"{path}, {field}" if field else path

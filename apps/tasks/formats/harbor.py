@@ -1,12 +1,10 @@
-"""Reads a Harbor task folder, or an archive of one, into one frozen value."""
+"""Reads a Harbor task folder into one frozen value."""
 
 import re
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from apps.tasks.formats.archive import unpack
 from apps.tasks.formats.content import ContentFile, content_files, digest_of
 from apps.tasks.formats.dockerfile import Copy, Dockerfile, needs_docker, parse_dockerfile
 from apps.tasks.formats.errors import TaskFormatError
@@ -101,19 +99,6 @@ def read_folder(folder: Path) -> TaskFolder:
         digest=digest_of(files),
         files=files,
     )
-
-
-def read_archive(data: bytes) -> TaskFolder:
-    """Read a tar, tar.gz or zip of a task folder, its files at the top or in one folder."""
-    with tempfile.TemporaryDirectory(prefix="assay-task-") as place:
-        return read_folder(unpack_task(data, Path(place)))
-
-
-def unpack_task(data: bytes, place: Path) -> Path:
-    """Unpack below an empty folder; the task folder in it."""
-    unpack(data, place)
-    entries = list(place.iterdir())
-    return entries[0] if len(entries) == 1 and entries[0].is_dir() else place
 
 
 def require(files: tuple[ContentFile, ...]) -> None:

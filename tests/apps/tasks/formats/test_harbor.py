@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from apps.tasks.bundled.families import FAMILIES, make_instance, write_instance
-from apps.tasks.formats.archive import pack
 from apps.tasks.formats.errors import TaskFormatError
-from apps.tasks.formats.harbor import Resources, WorkspaceFile, read_archive, read_folder
+from apps.tasks.formats.harbor import Resources, WorkspaceFile, read_folder
 from tests.apps.tasks.folders import MINIMAL, task_folder
 
 
@@ -35,7 +34,6 @@ def test_a_bundled_folder_reads_as_it_was_made(family: str, tmp_path: Path) -> N
     assert [file.path for file in task.workspace] == sorted(file.path for file in instance.files)
     assert (task.network, task.unknown_keys) == ("no-network", ())
     assert task.resources == Resources(1.0, 256, 32)
-    assert read_archive(pack(tmp_path / "task")) == task
 
 
 def test_the_digest_is_harbors(tmp_path: Path) -> None:
