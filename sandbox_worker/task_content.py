@@ -1,6 +1,5 @@
 """What a worker needs of a task: the instruction, the agent's files, the tests for later, the reference solution."""
 
-import posixpath
 import re
 import threading
 import tomllib
@@ -9,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sandbox_worker.dockerfile import DEFAULT_WORKDIR, Copy, Environment, NeedsDockerError, read_dockerfile
 from sandbox_worker.task_archive import TaskArchiveError, TaskFile, check_digest, pack, read_archive
+from wire.dockerfile import FOLDER, NEEDING_DOCKER, PATH, Dockerfile, DockerfileError, placed, read_dockerfile
 from wire.store import Store
 
 _CACHE_BYTES = 128 * 2**20
@@ -45,7 +44,7 @@ class Tasks:
         self._kept: OrderedDict[tuple[str, str], TaskContent] = OrderedDict()
 
     def get(self, key: str, digest: str) -> TaskContent:
-        """Raises TaskArchiveError, NeedsDockerError, StoreError."""
+        """Raises TaskArchiveError, StoreError."""
         with self._lock:
             if (content := self._kept.get((key, digest))) is not None:
                 self._kept.move_to_end((key, digest))
@@ -61,17 +60,18 @@ class Tasks:
 
 
 def read_task(files: Mapping[str, TaskFile]) -> TaskContent:
-    """Raises TaskArchiveError, NeedsDockerError."""
+    """Raises TaskArchiveError."""
     settings = _settings(files)
-    environment = _environment(files, settings)
+    dockerfile = _dockerfile(files)
+    workdir = _workdir(settings, dockerfile)
     if "tests/test.sh" not in files:
         raise TaskArchiveError("the task has no tests/test.sh")
     return TaskContent(
         instruction=_instruction(files),
-        workdir=environment.workdir,
-        env=tuple((environment.env | _resolved(settings, "environment")).items()),
+        workdir=workdir,
+        env=tuple((dict(dockerfile.env) | _resolved(settings, "environment")).items()),
         verifier_env=tuple(_resolved(settings, "verifier").items()),
-        environment=pack(_agent_files(files, environment)),
+        environment=pack(_agent_files(files, dockerfile, workdir)),
         tests=tuple(file for path, file in files.items() if path.startswith("tests/")),
         solution=_solution(files),
         size=sum(len(file.data) for file in files.values()),
@@ -119,52 +119,31 @@ def _resolved(settings: Mapping[str, Any], name: str) -> dict[str, str]:
     return found
 
 
-def _environment(files: Mapping[str, TaskFile], settings: Mapping[str, Any]) -> Environment:
-    table = _table(settings, "environment")
-    for compose in ("docker-compose.yaml", "docker-compose.yml", "compose.yaml"):
-        if f"environment/{compose}" in files:
-            raise TaskArchiveError(f"needs Docker: environment/{compose}")
-    if "environment/.dockerignore" in files:
-        raise TaskArchiveError("needs Docker: environment/.dockerignore")
-    if "environment/Dockerfile" in files:
-        environment = read_dockerfile(_text(files, "environment/Dockerfile"))
-    elif table.get("docker_image"):
-        raise TaskArchiveError("needs Docker: task.toml sets environment.docker_image")
-    else:
-        workdir = str(table.get("workdir") or DEFAULT_WORKDIR)
-        everything = Copy(line=0, sources=(".",), target=workdir, into_folder=True)
-        environment = Environment(workdir=workdir, copies=[everything])
-    if table.get("workdir"):
-        environment.workdir = str(table["workdir"])
-    if not environment.workdir.startswith("/") or environment.workdir == "/":
-        raise TaskArchiveError(f"the working folder {environment.workdir!r} is not a folder below /")
-    return environment
+def _dockerfile(files: Mapping[str, TaskFile]) -> Dockerfile:
+    for name in NEEDING_DOCKER:
+        if f"{FOLDER}/{name}" in files:
+            raise TaskArchiveError(f"needs Docker: {FOLDER}/{name}")
+    try:
+        return read_dockerfile(_text(files, PATH))
+    except DockerfileError as error:
+        raise TaskArchiveError(str(error)) from error
 
 
-def _agent_files(files: Mapping[str, TaskFile], environment: Environment) -> list[TaskFile]:
-    """The agent's files relative to the working folder; a later COPY wins."""
-    placed: dict[str, TaskFile] = {}
-    for copy in environment.copies:
-        for source in copy.sources:
-            for target, file in _copied(files, copy, source):
-                relative = posixpath.relpath(target, environment.workdir)
-                if relative.startswith(".."):
-                    raise NeedsDockerError(copy.line, "COPY", f"{target} is outside {environment.workdir}")
-                placed[relative] = replace(file, path=relative)
-    return list(placed.values())
+def _workdir(settings: Mapping[str, Any], dockerfile: Dockerfile) -> str:
+    workdir = str(_table(settings, "environment").get("workdir") or dockerfile.workdir)
+    if not workdir.startswith("/") or workdir == "/":
+        raise TaskArchiveError(f"the working folder {workdir!r} is not a folder below /")
+    return workdir
 
 
-def _copied(files: Mapping[str, TaskFile], copy: Copy, source: str) -> list[tuple[str, TaskFile]]:
-    wanted = posixpath.normpath(posixpath.join("environment", source.lstrip("/")))
-    if wanted != "environment" and not wanted.startswith("environment/"):
-        raise NeedsDockerError(copy.line, "COPY", f"{source} is outside the build context")
-    if wanted in files:
-        target = posixpath.join(copy.target, posixpath.basename(wanted)) if copy.into_folder else copy.target
-        return [(target, files[wanted])]
-    below = [path for path in files if path.startswith(f"{wanted}/")]
-    if not below and wanted != "environment":
-        raise NeedsDockerError(copy.line, "COPY", f"{source} is not in environment/")
-    return [(posixpath.join(copy.target, path[len(wanted) + 1 :]), files[path]) for path in below]
+def _agent_files(files: Mapping[str, TaskFile], dockerfile: Dockerfile, workdir: str) -> list[TaskFile]:
+    """The agent's files relative to the working folder."""
+    below = {path.removeprefix(f"{FOLDER}/"): file for path, file in files.items() if path.startswith(f"{FOLDER}/")}
+    try:
+        found = placed(dockerfile.copies, workdir, below)
+    except DockerfileError as error:
+        raise TaskArchiveError(str(error)) from error
+    return [replace(below[name], path=path) for path, name in found.items()]
 
 
 def _solution(files: Mapping[str, TaskFile]) -> tuple[str, ...]:

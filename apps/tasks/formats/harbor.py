@@ -1,23 +1,22 @@
 """Reads a Harbor task folder into one frozen value."""
 
+import posixpath
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from apps.tasks.formats.content import ContentFile, content_files, digest_of
-from apps.tasks.formats.dockerfile import Copy, Dockerfile, needs_docker, parse_dockerfile
 from apps.tasks.formats.errors import TaskFormatError
 from apps.tasks.formats.task_toml import EnvironmentTable, megabytes, read_task_toml, with_defaults
+from wire.dockerfile import FOLDER, NEEDING_DOCKER, PATH, Dockerfile, DockerfileError, placed, read_dockerfile
 
 CANARY = re.compile(r"^(<!--.*canary.*-->|#.*canary.*)$", re.IGNORECASE)
 MAX_INSTRUCTION_BYTES = 256 * 1024
 MAX_NAME, MAX_FAMILY = 160, 80
 ROUNDS = "solution/rounds"
-SYSTEM_FOLDERS = "bin boot dev etc lib lib64 logs proc root run sbin solution sys tests tmp usr var"
+SYSTEM_FOLDERS = "bin boot dev etc lib lib32 lib64 libx32 logs proc root run sbin solution sys tests tmp usr var"
 TAKEN = frozenset(SYSTEM_FOLDERS.split())
 """Top folders that a working folder may not be or lie in."""
-COMPOSE = ("docker-compose.yaml", "docker-compose.yml", ".dockerignore")
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,7 @@ def read_folder(folder: Path) -> TaskFolder:
     files = content_files(folder)
     require(files)
     settings, unknown = read_task_toml((folder / "task.toml").read_bytes())
-    dockerfile = parse_dockerfile(text_of(folder, "environment/Dockerfile"))
+    dockerfile = dockerfile_of(folder)
     workdir = working_folder(settings.environment, dockerfile)
     name = checked("task.name", settings.task.name or folder.resolve().name, MAX_NAME)
     environment = settings.environment
@@ -93,7 +92,7 @@ def read_folder(folder: Path) -> TaskFolder:
         env=tuple((dict(dockerfile.env) | plain_env(environment.env)).items()),
         verifier_env=tuple(plain_env(settings.verifier.env).items()),
         dockerfile=dockerfile,
-        workspace=tuple(workspace_of(files, dockerfile, workdir)),
+        workspace=workspace_of(files, dockerfile, workdir),
         reference_rounds=reference_of(folder, files),
         unknown_keys=unknown,
         digest=digest_of(files),
@@ -103,8 +102,9 @@ def read_folder(folder: Path) -> TaskFolder:
 
 def require(files: tuple[ContentFile, ...]) -> None:
     paths = {file.path for file in files}
-    if compose := [path for path in paths if path in {f"environment/{name}" for name in COMPOSE}]:
-        raise TaskFormatError(compose[0], "", None, "needs Docker", "Keep to a Dockerfile without a build.")
+    for path in (f"{FOLDER}/{name}" for name in NEEDING_DOCKER):
+        if path in paths:
+            raise TaskFormatError(path, "", None, "needs Docker", "Keep to a Dockerfile without a build.")
     needed = {
         "task.toml": "Add it: it may be empty but for schema_version.",
         "instruction.md": "Add what the agent is to do.",
@@ -177,45 +177,35 @@ def network_of(environment: EnvironmentTable) -> str:
 
 def working_folder(environment: EnvironmentTable, dockerfile: Dockerfile) -> str:
     workdir = environment.workdir or dockerfile.workdir
-    if not re.fullmatch(r"(/[\w.-]+)+", workdir, re.ASCII) or ".." in workdir or workdir.split("/")[1] in TAKEN:
+    plain = re.fullmatch(r"(/[\w.-]+)+", workdir, re.ASCII) and workdir == posixpath.normpath(workdir)
+    if not plain or workdir.split("/")[1] in TAKEN:
         way_out = "Set [environment] workdir or WORKDIR to a folder like /app."
         raise TaskFormatError("task.toml", "environment.workdir", workdir, "is no working folder for a box", way_out)
     return workdir
 
 
-def workspace_of(files: tuple[ContentFile, ...], dockerfile: Dockerfile, workdir: str) -> Iterator[WorkspaceFile]:
-    """What COPY puts into the working folder; later copies win."""
-    placed: dict[str, WorkspaceFile] = {}
-    for copy in dockerfile.copies:
-        for source in copy.sources:
-            placed |= {file.path: file for file in copied(files, copy, source, workdir)}
-    folders = {parent.as_posix() for path in placed for parent in PurePosixPath(path).parents}
-    if clash := sorted(folders & placed.keys()):
-        problem = "COPY makes it both a file and a folder"
-        raise TaskFormatError("environment/Dockerfile", clash[0], None, problem, "Copy it to another place.")
-    yield from (placed[path] for path in sorted(placed))
+def dockerfile_of(folder: Path) -> Dockerfile:
+    try:
+        return read_dockerfile(text_of(folder, PATH))
+    except DockerfileError as error:
+        raise not_made(error) from error
 
 
-def copied(files: tuple[ContentFile, ...], copy: Copy, source: str, workdir: str) -> list[WorkspaceFile]:
-    root = "/".join(["environment", *(part for part in source.split("/") if part not in ("", "."))])
-    if not f"{copy.destination.rstrip('/')}/".startswith(f"{workdir}/"):
-        needs_docker("COPY", f"{source} {copy.destination}", copy.line, f"leads out of the working folder {workdir}")
-    target = copy.destination.removeprefix(workdir).strip("/")
-    whole = [file for file in files if file.path.startswith(f"{root}/")]
-    single = [file for file in files if file.path == root]
-    if not whole and not single:
-        problem = "COPY names a file or folder that is not in environment/"
-        raise TaskFormatError(
-            "environment/Dockerfile", f"line {copy.line}", source, problem, "Add it, or drop the line."
-        )
-    into = copy.destination.endswith("/") or not target
-    names = [(file, file.path[len(root) + 1 :]) for file in whole] + [
-        (file, root.rpartition("/")[2] if into else "") for file in single
-    ]
-    return [
-        WorkspaceFile("/".join(part for part in (target, name) if part), file.path, file.executable)
-        for file, name in names
-    ]
+def workspace_of(files: tuple[ContentFile, ...], dockerfile: Dockerfile, workdir: str) -> tuple[WorkspaceFile, ...]:
+    """What COPY puts into the working folder."""
+    below = {file.path.removeprefix(f"{FOLDER}/"): file for file in files if file.path.startswith(f"{FOLDER}/")}
+    try:
+        found = placed(dockerfile.copies, workdir, below)
+    except DockerfileError as error:
+        raise not_made(error) from error
+    return tuple(WorkspaceFile(path, below[name].path, below[name].executable) for path, name in sorted(found.items()))
+
+
+def not_made(error: DockerfileError) -> TaskFormatError:
+    way_out = (
+        "Boxes use the host's programs: keep to FROM, WORKDIR, ENV, and COPY from environment/ to the working folder."
+    )
+    return TaskFormatError(PATH, f"line {error.line}", error.instruction or None, error.why, way_out)
 
 
 def reference_of(folder: Path, files: tuple[ContentFile, ...]) -> tuple[str, ...]:

@@ -128,6 +128,7 @@ def test_a_missing_file_is_named(path: str, tmp_path: Path) -> None:
         ('[environment]\nnetwork_mode = "allowlist"', "environment.network_mode", "not supported"),
         ('[environment]\nworkdir = "/usr/src"', "environment.workdir", "no working folder"),
         ('[environment]\nworkdir = "/app/../etc"', "environment.workdir", "no working folder"),
+        ('[environment]\nworkdir = "/app/./x"', "environment.workdir", "no working folder"),
         ('[environment]\nmemory = "lots"', "environment.memory", "is not a size"),
         ('[environment.env]\nKEY = "${HOST_KEY}"', "environment.env.KEY", "not handed in"),
         ('[verifier]\nenvironment_mode = "separate"', "verifier.environment_mode", "not supported"),
@@ -211,39 +212,24 @@ def test_a_compose_file_needs_docker(tmp_path: Path) -> None:
         read_folder(task_folder(tmp_path, {"environment/docker-compose.yaml": "services: {}\n"}))
 
 
-@pytest.mark.parametrize(
-    ("copies", "expected"),
-    [
-        ("COPY files/ /app/", {"data/in.txt"}),
-        ("COPY files .", {"data/in.txt"}),
-        ("COPY ./files /app/sub", {"sub/data/in.txt"}),
-        ("COPY files/data/in.txt /app/", {"in.txt"}),
-        ("COPY files/data/in.txt out.txt", {"out.txt"}),
-        ("COPY files/data/in.txt /app", {"in.txt"}),
-        ("COPY . /app", {"Dockerfile", "files/data/in.txt"}),
-        ('COPY ["files/data/in.txt", "Dockerfile", "/app/two/"]', {"two/in.txt", "two/Dockerfile"}),
-    ],
-)
-def test_copy_places_files_as_docker_does(copies: str, expected: set[str], tmp_path: Path) -> None:
-    folder = task_folder(tmp_path, {"environment/Dockerfile": f"FROM x\nWORKDIR /app\n{copies}\n"})
-    assert {file.path for file in read_folder(folder).workspace} == expected
+def test_the_workspace_is_what_copy_puts_into_the_working_folder(tmp_path: Path) -> None:
+    changes: dict[str, str | None] = {"environment/Dockerfile": "FROM x\nWORKDIR /app\nCOPY files/data/ sub/\n"}
+    task = read_folder(task_folder(tmp_path, changes))
+    assert task.workspace == (WorkspaceFile("sub/in.txt", "environment/files/data/in.txt", executable=False),)
 
 
 @pytest.mark.parametrize(
-    ("copies", "problem"),
+    ("line", "problem"),
     [
-        ("COPY files/ /etc/", "leads out of the working folder"),
-        ("COPY files/ /application/", "leads out of the working folder"),
-        ("COPY files/ /app/../etc/", "leads out of the working folder"),
-        ("COPY nothing/ /app/", "not in environment/"),
-        ("COPY ../tests/ /app/", "not in environment/"),
-        ("COPY Dockerfile /app/data\nCOPY files/ /app/", "both a file and a folder"),
+        ("COPY files/ /etc/", "needs Docker: COPY leads out of the working folder /app"),
+        ("USER agent", "needs Docker: USER is not supported"),
     ],
 )
-def test_a_copy_that_cannot_be_made_is_refused(copies: str, problem: str, tmp_path: Path) -> None:
-    folder = task_folder(tmp_path, {"environment/Dockerfile": f"FROM x\nWORKDIR /app\n{copies}\n"})
-    with pytest.raises(TaskFormatError, match=problem):
-        read_folder(folder)
+def test_a_dockerfile_that_no_box_can_follow_is_refused_with_its_line(line: str, problem: str, tmp_path: Path) -> None:
+    with pytest.raises(TaskFormatError, match=problem) as caught:
+        read_folder(task_folder(tmp_path, {"environment/Dockerfile": f"FROM x\nWORKDIR /app\n{line}\n"}))
+    error = caught.value
+    assert (error.path, error.field, error.value) == ("environment/Dockerfile", "line 3", line)
 
 
 def test_the_environment_is_of_both_files_and_settings_are_stronger(tmp_path: Path) -> None:

@@ -1,0 +1,226 @@
+"""The part of a Dockerfile that needs no Docker, read alike by the importer of tasks and by the maker of boxes.
+
+Boxes run on the host's own programs: FROM and LABEL are nothing to them, USER may only say what goes without saying.
+What no box can do is refused with its line, never half obeyed.
+"""
+
+import json
+import posixpath
+import re
+import shlex
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+
+FOLDER = "environment"
+PATH = f"{FOLDER}/Dockerfile"
+NEEDING_DOCKER = ("docker-compose.yaml", "docker-compose.yml", "compose.yaml", "compose.yml", ".dockerignore")
+"""Files of environment/ that change what the Dockerfile makes."""
+_CONTINUED = re.compile(r"(?<!\\)\\\s*$")
+_ROOT = ("root", "0", "root:root", "root:0", "0:root", "0:0")
+
+
+class DockerfileError(Exception):
+    """line: where the instruction begins. instruction: as written, in one line. why: what is wrong with it."""
+
+    def __init__(self, line: int, instruction: str, why: str) -> None:
+        shown = f" (it is {instruction[:120]!r})" if instruction else ""
+        super().__init__(f"{PATH}, line {line}: {why}{shown}")
+        self.line = line
+        self.instruction = instruction
+        self.why = why
+
+
+@dataclass(frozen=True)
+class Instruction:
+    line: int
+    word: str
+    """In capitals."""
+    rest: str
+
+    def error(self, why: str) -> DockerfileError:
+        return DockerfileError(self.line, f"{self.word} {self.rest}".strip(), f"{self.word} {why}")
+
+    def needs_docker(self, why: str) -> DockerfileError:
+        return DockerfileError(self.line, f"{self.word} {self.rest}".strip(), f"needs Docker: {self.word} {why}")
+
+
+@dataclass(frozen=True)
+class Copy:
+    sources: tuple[str, ...]
+    """Below environment/, as written."""
+    target: str
+    """Absolute, without a slash at its end."""
+    into_folder: bool
+    """Whether a file keeps its name and goes below the target."""
+    instruction: Instruction
+
+
+@dataclass(frozen=True)
+class Dockerfile:
+    base: str = ""
+    workdir: str = ""
+    """Absolute; empty where the file names none."""
+    env: tuple[tuple[str, str], ...] = ()
+    """The last of a name counts."""
+    copies: tuple[Copy, ...] = ()
+
+
+def read_dockerfile(text: str) -> Dockerfile:
+    """Raises DockerfileError."""
+    found = Dockerfile()
+    for instruction in _instructions(text):
+        found = _obeyed(found, instruction)
+    if not found.base:
+        raise DockerfileError(1, "", "there is no FROM")
+    return found
+
+
+def placed(copies: Collection[Copy], workdir: str, names: Collection[str]) -> dict[str, str]:
+    """What COPY puts into the working folder, from the names of the files below environment/; later copies win.
+
+    Raises DockerfileError."""
+    found: dict[str, str] = {}
+    makers: dict[str, Copy] = {}
+    for copy in copies:
+        for source in copy.sources:
+            new = _copied(copy, source, workdir, names)
+            found |= new
+            makers |= dict.fromkeys(new, copy)
+    folders = {str(parent) for path in found for parent in PurePosixPath(path).parents}
+    for path in sorted(folders & found.keys()):
+        raise makers[path].instruction.error(f"makes {path}, which another COPY makes a folder")
+    return found
+
+
+def _instructions(text: str) -> Iterator[Instruction]:
+    """With continued lines joined; comments and empty lines left out, also between continued ones."""
+    start, joined = 0, ""
+    for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        start = start or number
+        if more := _CONTINUED.search(line):
+            joined += line[: more.start()]
+            continue
+        yield _instruction(start, joined + line)
+        start, joined = 0, ""
+    if joined.strip():
+        yield _instruction(start, joined)
+
+
+def _instruction(line: int, text: str) -> Instruction:
+    word, *rest = text.split(maxsplit=1)
+    return Instruction(line, word.upper(), rest[0].strip() if rest else "")
+
+
+def _obeyed(found: Dockerfile, instruction: Instruction) -> Dockerfile:
+    if instruction.word == "FROM":
+        return replace(found, base=_only_base(found, instruction))
+    if not found.base:
+        raise instruction.needs_docker("comes before FROM")
+    match instruction.word:
+        case "WORKDIR":
+            return replace(found, workdir=_absolute(found, _only_word(instruction)))
+        case "ENV":
+            return replace(found, env=found.env + _pairs(instruction))
+        case "COPY":
+            return replace(found, copies=(*found.copies, _copy(found, instruction)))
+        case "USER" if _only_word(instruction) not in _ROOT:
+            raise instruction.needs_docker("is not supported: a box has one user")
+        case "USER" | "LABEL":
+            return found
+    raise instruction.needs_docker("is not supported without a build")
+
+
+def _only_base(found: Dockerfile, instruction: Instruction) -> str:
+    words = _words(instruction)
+    if found.base or len(words) != 1:
+        raise instruction.needs_docker("with stages or a platform is not supported")
+    return words[0]
+
+
+def _only_word(instruction: Instruction) -> str:
+    words = _words(instruction)
+    if len(words) != 1 or not words[0]:
+        raise instruction.needs_docker("must hold one plain value")
+    return words[0]
+
+
+def _words(instruction: Instruction) -> list[str]:
+    if "$" in instruction.rest or "\0" in instruction.rest:
+        raise instruction.needs_docker("must hold plain values, no variables")
+    try:
+        return shlex.split(instruction.rest)
+    except ValueError as error:
+        raise instruction.needs_docker(f"cannot be read ({error})") from error
+
+
+def _pairs(instruction: Instruction) -> tuple[tuple[str, str], ...]:
+    words = _words(instruction)
+    if words and "=" not in words[0]:
+        return (_old_pair(instruction),)
+    pairs = [word.partition("=") for word in words]
+    if not pairs or not all(name and sign for name, sign, _ in pairs):
+        raise instruction.needs_docker("must hold NAME=value")
+    return tuple((name, value) for name, _, value in pairs)
+
+
+def _old_pair(instruction: Instruction) -> tuple[str, str]:
+    """ENV NAME some words."""
+    name, *value = instruction.rest.split(maxsplit=1)
+    if not value or any(sign in instruction.rest for sign in "\"'\\"):
+        raise instruction.needs_docker("must hold NAME=value")
+    return name, value[0]
+
+
+def _copy(found: Dockerfile, instruction: Instruction) -> Copy:
+    if instruction.rest.startswith("--"):
+        raise instruction.needs_docker("with options is not supported")
+    words = _listed(instruction) if instruction.rest.startswith("[") else _words(instruction)
+    if any(word.startswith("<<") or set(word) & set("*?[$") or not word.isprintable() for word in words):
+        raise instruction.needs_docker("with patterns, variables or here-documents is not supported")
+    if len(words) < 2:
+        raise instruction.needs_docker("must name a source and a target")
+    *sources, target = words
+    absolute = _absolute(found, target)
+    into = target.endswith("/") or target.split("/")[-1] in (".", "..") or absolute == _absolute(found, ".")
+    if len(sources) > 1 and not into:
+        raise instruction.needs_docker("of several files must end with a folder and a slash")
+    return Copy(tuple(sources), absolute, into, instruction)
+
+
+def _listed(instruction: Instruction) -> list[str]:
+    try:
+        words = json.loads(instruction.rest)
+    except (ValueError, RecursionError):
+        words = None
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise instruction.needs_docker("is not a list of texts")
+    return words
+
+
+def _absolute(found: Dockerfile, path: str) -> str:
+    """One slash at the front: two would stay two."""
+    return "/" + posixpath.normpath(posixpath.join("/", found.workdir, path)).lstrip("/")
+
+
+def _copied(copy: Copy, source: str, workdir: str, names: Collection[str]) -> dict[str, str]:
+    """One source, by the path in the working folder. Nothing leads out of environment/: Docker, too, stops there."""
+    root = posixpath.normpath(f"/{source}").lstrip("/")
+    if root in names:
+        into = copy.into_folder or copy.target == workdir
+        below = {posixpath.basename(root) if into else "": root}
+    else:
+        below = {name[len(root) :].lstrip("/"): name for name in names if not root or name.startswith(f"{root}/")}
+    if not below:
+        raise copy.instruction.error(f"names {source}, which is not in {FOLDER}/")
+    return {_inside(copy, workdir, posixpath.join(copy.target, rest).rstrip("/")): name for rest, name in below.items()}
+
+
+def _inside(copy: Copy, workdir: str, path: str) -> str:
+    """Relative to the working folder."""
+    inside = posixpath.relpath(path, workdir)
+    if inside.split("/")[0] in (".", ".."):
+        raise copy.instruction.needs_docker(f"leads out of the working folder {workdir}")
+    return inside
