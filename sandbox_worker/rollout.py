@@ -71,7 +71,7 @@ class Rollout:
         with boundary("task"):
             task = self._means.tasks.get(self._request.task_key, self._request.task_digest)
         policy = self._policy(task)
-        spec = box_spec(self._attempt, task.workdir, task.env)
+        spec = box_spec(self._attempt, task.workdir, _env(self._request.policy, task))
         with self._means.boxes.lease(spec, self._attempt, self._use) as box:
             with boundary("box"):
                 box.restore(task.environment)
@@ -149,3 +149,9 @@ def _scripts(call: ScriptedCall, task: TaskContent) -> tuple[str, ...]:
     if not task.solution:
         raise BoundaryError("task", "the task has no reference solution")
     return task.solution
+
+
+def _env(call: PolicyCall | ScriptedCall, task: TaskContent) -> tuple[tuple[str, str], ...]:
+    """Of the box in which the policy acts."""
+    is_reference = isinstance(call, ScriptedCall) and call.script == "reference"
+    return task.env + task.solution_env if is_reference else task.env

@@ -25,6 +25,8 @@ class TaskContent:
     env: tuple[tuple[str, str], ...]
     """For the agent's box and the fresh box."""
     verifier_env: tuple[tuple[str, str], ...]
+    solution_env: tuple[tuple[str, str], ...]
+    """For the box in which the reference solution acts, and no other."""
     environment: bytes
     """The agent's files, a tar for the working folder."""
     tests: tuple[TaskFile, ...]
@@ -71,6 +73,7 @@ def read_task(files: Mapping[str, TaskFile]) -> TaskContent:
         workdir=workdir,
         env=tuple((dict(dockerfile.env) | _resolved(settings, "environment")).items()),
         verifier_env=tuple(_resolved(settings, "verifier").items()),
+        solution_env=tuple(_resolved(settings, "solution").items()),
         environment=pack(_agent_files(files, dockerfile, workdir)),
         tests=tuple(file for path, file in files.items() if path.startswith("tests/")),
         solution=_solution(files),

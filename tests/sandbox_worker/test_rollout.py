@@ -201,6 +201,14 @@ def test_a_reference_of_one_round_needs_no_tokenizer(backend: Backend, store: Fo
     assert outcome.rounds[0].sampled_ids == ()
 
 
+def test_only_the_reference_gets_the_env_of_the_solution(backend: Backend, store: FolderStore) -> None:
+    toml = '[environment.env]\nA = "plain"\n[solution.env]\nA = "mine"\nB = "${HOST:-key}"\n'
+    task = task_files(task_DOTtoml=toml, solution__solve_DOTsh='echo "<$A$B>"; touch done\n')
+    reference = play(backend, store, rollout_request(put_task(store, task)))
+    assert (reference.rounds[0].output, reference.grade.verdict) == ("<minekey>\n", "solved")
+    assert say(backend, store, fenced('echo "<$A$B>"'), task=task).rounds[0].output == "<plain>\n"
+
+
 def test_nothing_leaves_the_task_unsolved(backend: Backend, store: FolderStore) -> None:
     outcome = play(backend, store, rollout_request(put_task(store), ScriptedCall(script="nothing")))
     assert (outcome.ending.kind, outcome.grade.verdict, len(outcome.rounds)) == ("submitted", "unsolved", 1)
