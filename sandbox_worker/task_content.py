@@ -100,7 +100,7 @@ def _instruction(files: Mapping[str, TaskFile]) -> str:
 def _settings(files: Mapping[str, TaskFile]) -> dict[str, Any]:
     try:
         return tomllib.loads(_text(files, "task.toml"))
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # too long a number, too deep a nesting: not only bad TOML
         raise TaskArchiveError(f"task.toml: {error}") from error
 
 

@@ -74,6 +74,12 @@ def test_what_cannot_be_used_is_refused(files: dict[str, str]) -> None:
         read(task_files() | files)
 
 
+@pytest.mark.parametrize("value", ["9" * 5000, "[" * 3000], ids=["digits", "nested"])
+def test_settings_out_of_all_bounds_are_named(value: str) -> None:
+    with pytest.raises(TaskArchiveError, match=r"^task\.toml: "):
+        read(task_files(task_DOTtoml=f"x = {value}\n"))
+
+
 @pytest.mark.parametrize("missing", ["tests/test.sh", "instruction.md", "task.toml", "environment/Dockerfile"])
 def test_a_missing_file_is_named(missing: str) -> None:
     files = task_files()

@@ -119,7 +119,16 @@ class TaskToml(Table, frozen=True, kw_only=True):
 
 def read_task_toml(data: bytes) -> tuple[TaskToml, tuple[str, ...]]:
     """The settings, and the keys that nothing reads. Raises TaskFormatError."""
-    raw = parsed(data)
+    try:
+        raw = parsed(data)
+        return supported(raw), tuple(sorted(unknown_keys(raw, TaskToml)))
+    except (ValueError, OverflowError, RecursionError) as error:
+        # Of Python itself, at whichever step first meets them: numbers of thousands of digits, tables within tables.
+        problem = f"holds a number or a nesting out of all bounds: {error}"
+        raise TaskFormatError(PATH, "", None, problem, "Write shorter numbers and flatter tables.") from error
+
+
+def supported(raw: dict[str, Any]) -> TaskToml:
     settings = converted(raw)
     for key, need in UNSUPPORTED.items():
         if value := looked_up(raw, key):
@@ -127,7 +136,7 @@ def read_task_toml(data: bytes) -> tuple[TaskToml, tuple[str, ...]]:
                 PATH, key, value, f"{need} are not supported", "Remove the key if the task can do without."
             )
     refuse_values(settings)
-    return settings, tuple(sorted(unknown_keys(raw, TaskToml)))
+    return settings
 
 
 def parsed(data: bytes) -> dict[str, Any]:

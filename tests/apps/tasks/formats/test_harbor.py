@@ -144,6 +144,22 @@ def test_a_bad_setting_is_named_with_a_way_out(text: str, field: str, problem: s
     assert caught.value.way_out in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"x = {'9' * 5000}",
+        f"x = {'[' * 3000}",
+        f"[environment]\ncpus = 0x{'f' * 5000}",
+        f"agent.timeout_sec.{'.'.join('a' * 3000)} = 1",
+    ],
+    ids=["digits", "nested", "hexadecimal", "dotted"],
+)
+def test_a_setting_out_of_all_bounds_is_named_by_its_file(text: str, tmp_path: Path) -> None:
+    with pytest.raises(TaskFormatError) as caught:
+        read_folder(task_folder(tmp_path, toml(text)))
+    assert caught.value.path == "task.toml"
+
+
 def test_a_newer_major_schema_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TaskFormatError, match=r"only schema 1\.x"):
         read_folder(task_folder(tmp_path, {"task.toml": 'schema_version = "2.0"\n'}))
