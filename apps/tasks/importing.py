@@ -84,8 +84,17 @@ def _stored(folders: Sequence[tuple[Path, str]], store: Store) -> list[Read]:
                 f"{read.place}/task.toml", "task.name", read.task.name, problem, "Rename one of them."
             )
     for read in found:
-        store.put_if_absent(read.key, pack(read.place))
+        _store(read, store)
     return found
+
+
+def _store(read: Read, store: Store) -> None:
+    """The digest says nothing of modes, so one content has one packed form: another must not be lost in silence."""
+    packed = pack(read.place)
+    if not store.put_if_absent(read.key, packed) and store.get(read.key) != packed:
+        problem = "only file modes changed: the same content is stored already with other file modes"
+        way_out = "Change the content too, e.g. a comment in tests/test.sh, to make a new version."
+        raise TaskFormatError(str(read.place), "task.name", read.task.name, problem, way_out)
 
 
 def _read(folder: Path, split: str) -> Read:

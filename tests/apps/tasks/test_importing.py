@@ -46,6 +46,17 @@ def test_changed_content_is_a_new_version(tmp_path: Path, store: FolderStore) ->
     assert list(TaskVersion.objects.order_by("number").values_list("number", flat=True)) == [1, 2]
 
 
+def test_a_change_of_nothing_but_modes_is_refused_and_said(tmp_path: Path, store: FolderStore) -> None:
+    folder = named(tmp_path, "lab/greet")
+    bring(store, folder)
+    (folder / "tests" / "test.sh").chmod(0o755)
+    with pytest.raises(TaskFormatError, match=r"only file modes changed.*'lab/greet'.*comment in tests/test\.sh"):
+        bring(store, folder)
+    assert TaskSet.objects.get().number == 1
+    (folder / "tests" / "test.sh").chmod(0o600)
+    assert bring(store, folder).number == 2
+
+
 def test_a_bad_folder_is_named_and_nothing_is_made(tmp_path: Path, store: FolderStore) -> None:
     good = named(tmp_path / "good", "lab/good")
     bad = task_folder(tmp_path / "bad", {"instruction.md": "\n"})
