@@ -12,13 +12,16 @@ from apps.tasks import states
 from apps.tasks.bundled.families import default_plan, write_instance
 from apps.tasks.formats.archive import pack
 from apps.tasks.formats.errors import TaskFormatError
-from apps.tasks.formats.harbor import TaskFolder, read_folder
+from apps.tasks.formats.harbor import Resources, TaskFolder, read_folder
 from apps.tasks.lint import Finding, lint
 from apps.tasks.models import Task, TaskSet, TaskVersion
+from sandbox_worker.messages import ResourceProfile
 from wire.store import Store
 
 BUNDLED_SET = "shell-basics"
 MAX_SET_NAME = 120
+MEGABYTE = 2**20
+MAX_DISK_BYTES = 256 * MEGABYTE
 
 
 class EmptyImportError(Exception):
@@ -99,9 +102,10 @@ def _store(read: Read, store: Store) -> None:
 
 def _read(folder: Path, split: str) -> Read:
     try:
-        return Read(folder, split, read_folder(folder), lint(folder))
+        task = read_folder(folder)
     except TaskFormatError as error:
         raise error.inside(str(folder)) from error
+    return Read(folder, split, task, [*lint(folder), *_cut_disk(task.resources)])
 
 
 def _versions(project: Project, found: Iterable[Read]) -> list[tuple[TaskVersion, str]]:
@@ -153,7 +157,31 @@ def _settings(found: TaskFolder) -> dict[str, float | int]:
     if found.resources.cpus is not None:
         settings["cpus"] = found.resources.cpus
     if found.resources.memory_mb is not None:
-        settings["memory_bytes"] = found.resources.memory_mb * 2**20
-    if found.resources.storage_mb is not None:
-        settings["disk_bytes"] = found.resources.storage_mb * 2**20
+        settings["memory_bytes"] = found.resources.memory_mb * MEGABYTE
+    if found.resources.storage_mb is not None or _cut_disk(found.resources):
+        settings["disk_bytes"] = min(_disk_bytes(found.resources), _most_disk_bytes(found.resources))
     return settings
+
+
+def _disk_bytes(wanted: Resources) -> int:
+    """As the task has it."""
+    return ResourceProfile().disk_bytes if wanted.storage_mb is None else wanted.storage_mb * MEGABYTE
+
+
+def _most_disk_bytes(wanted: Resources) -> int:
+    """The files of a box live in its memory: a disk as large would end the box out of memory before it is full."""
+    memory = ResourceProfile().memory_bytes if wanted.memory_mb is None else wanted.memory_mb * MEGABYTE
+    return min(memory // 2, MAX_DISK_BYTES)
+
+
+def _cut_disk(wanted: Resources) -> list[Finding]:
+    """What is said of a disk that is smaller than the task has it."""
+    most = _most_disk_bytes(wanted)
+    if _disk_bytes(wanted) <= most:
+        return []
+    key, value = ("memory_mb", wanted.memory_mb) if wanted.storage_mb is None else ("storage_mb", wanted.storage_mb)
+    message = (
+        f"environment.{key} = {value}: the disk is cut to {most / MEGABYTE:g} MB. "
+        f"The files of a box live in its memory: at most half of it, and {MAX_DISK_BYTES // MEGABYTE} MB"
+    )
+    return [Finding("warning", "disk_cut", message, "task.toml")]

@@ -57,6 +57,28 @@ def test_a_change_of_nothing_but_modes_is_refused_and_said(tmp_path: Path, store
     assert bring(store, folder).number == 2
 
 
+@pytest.mark.parametrize(
+    ("environment", "disk_mb", "said"),
+    [
+        ("", None, ""),
+        ("memory_mb = 256\nstorage_mb = 32", 32, ""),
+        ("storage_mb = 10240", 128, "environment.storage_mb = 10240: the disk is cut to 128 MB"),
+        ("memory_mb = 2048\nstorage_mb = 10240", 256, "environment.storage_mb = 10240: the disk is cut to 256 MB"),
+        ('memory = "64M"\nstorage = "1G"', 32, "environment.storage_mb = 1024: the disk is cut to 32 MB"),
+        ("memory_mb = 33", 16.5, "environment.memory_mb = 33: the disk is cut to 16.5 MB"),
+    ],
+)
+def test_the_disk_is_cut_to_half_of_the_memory_and_that_is_said(
+    environment: str, disk_mb: float | None, said: str, tmp_path: Path, store: FolderStore
+) -> None:
+    text = f'schema_version = "1.3"\n[task]\nname = "lab/greet"\n[environment]\n{environment}\n'
+    bring(store, task_folder(tmp_path, {"task.toml": text}))
+    version = TaskVersion.objects.get()
+    assert version.settings.get("disk_bytes") == (None if disk_mb is None else disk_mb * 2**20)
+    assert [finding["message"].partition(". ")[0] for finding in version.findings] == ([said] if said else [])
+    assert version.state == "linted"
+
+
 def test_a_bad_folder_is_named_and_nothing_is_made(tmp_path: Path, store: FolderStore) -> None:
     good = named(tmp_path / "good", "lab/good")
     bad = task_folder(tmp_path / "bad", {"instruction.md": "\n"})
