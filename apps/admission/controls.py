@@ -12,7 +12,8 @@ from apps.runs.launch import launch_run
 from apps.runs.models import Run
 from apps.tasks import states
 from apps.tasks.models import TaskSet, TaskVersion
-from apps.trajectories.models import Grade
+from apps.trajectories.models import Grade, Trajectory
+from apps.trajectories.store import object_store
 
 CONTROLS = ("reference", "nothing")
 
@@ -80,10 +81,20 @@ def _control(run: Run, task: TaskVersion, script: str) -> dict[str, object]:
     rollout = Rollout.objects.filter(group_id=group).first()
     if rollout is None:
         return {"verdict": "none", "rollout": None, "error": "not played"}
-    grade = Grade.objects.filter(trajectory__rollout=rollout, trajectory__counts=True).first()
+    grades = Grade.objects.filter(trajectory__rollout=rollout, trajectory__counts=True)
+    grade = grades.select_related("trajectory").first()
     if grade is None:
         return {"verdict": "none", "rollout": rollout.pk, "error": rollout.parked_reason}
-    return {"verdict": grade.verdict, "score": grade.score, "rollout": rollout.pk, "error": ""}
+    stopped = _stopped(grade.trajectory) if script == "reference" and grade.verdict == "unsolved" else ""
+    return {"verdict": grade.verdict, "score": grade.score, "rollout": rollout.pk, "error": "", "stopped": stopped}
+
+
+def _stopped(trajectory: Trajectory) -> str:
+    """By which limit of time or number, where one ended it or its last command."""
+    ends = [played.end for played in trajectory.load(object_store()).rounds if played.action is not None]
+    if ends[-1:] == ["timed_out"]:
+        return "its last command ran out of time"
+    return f"it met its limit of {trajectory.ending_detail}" if trajectory.ending_kind == "limit" else ""
 
 
 def _problem(evidence: dict[str, dict[str, object]]) -> str:
@@ -93,7 +104,8 @@ def _problem(evidence: dict[str, dict[str, object]]) -> str:
     if nothing["verdict"] == "none":
         return f"Doing nothing could not be graded: {nothing['error']}"
     if reference["verdict"] != "solved":
-        return f"The solution does not pass the tests (score {reference['score']}). Mend solution/ or tests/."
+        stopped = f": {reference['stopped']}" if reference["stopped"] else ""
+        return f"The solution does not pass the tests (score {reference['score']}){stopped}. Mend solution/ or tests/."
     if nothing["verdict"] == "solved":
         return "Doing nothing passes the tests. They must fail before the task is solved."
     return ""

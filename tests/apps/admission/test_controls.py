@@ -1,4 +1,5 @@
 import pytest
+from msgspec import structs
 from pytest_django import DjangoAssertNumQueries
 
 from apps.accounts.models import Project
@@ -6,6 +7,7 @@ from apps.admission.controls import decide, plan_controls, release, start_contro
 from apps.lifecycle.models import Transition
 from apps.runs.models import Run
 from apps.tasks.models import TaskSet, TaskVersion
+from sandbox_worker.messages import Ending
 from tests.apps.factories import START, claim, make_outcome, make_task, record
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("store")]
@@ -48,6 +50,24 @@ def test_a_task_that_proves_nothing_is_rejected_with_the_reason(reference: str, 
     task = play_controls(controls(), reference, nothing)
     assert task.state == "rejected"
     assert Transition.objects.filter(subject="task", after="rejected").get().reason.startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("ending", "end", "words"),
+    [
+        (Ending(kind="limit", detail="rounds"), "timed_out", "(score 0.0): its last command ran out of time. Mend"),
+        (Ending(kind="limit", detail="rounds"), "exited", "(score 0.0): it met its limit of rounds. Mend"),
+        (Ending(kind="submitted"), "exited", "(score 0.0). Mend"),
+    ],
+)
+def test_a_rejection_says_which_limit_stopped_the_solution(ending: Ending, end: str, words: str) -> None:
+    run = controls()
+    for one in claim(run):
+        made = make_outcome(one, run.pk, "unsolved", version=None, ending=ending)
+        rounds = tuple(structs.replace(played, end=end) for played in made.rounds)
+        record(run, [structs.replace(made, rounds=rounds)])
+    assert decide(run, now=START) == 1
+    assert words in Transition.objects.get(subject="task", after="rejected").reason
 
 
 def test_controls_are_planned_once() -> None:
