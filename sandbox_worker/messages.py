@@ -38,6 +38,7 @@ class RolloutLimits(Message, frozen=True):
     round_tokens: int
     """Most ids sampled in one round."""
     command_seconds: float = 10.0
+    """For one command."""
     agent_seconds: float = 120.0
     """For the whole agent phase."""
     verifier_seconds: float = 60.0

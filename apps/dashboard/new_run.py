@@ -63,6 +63,9 @@ GROUPS = (
         (
             Setting("round_tokens", "Tokens a round"),
             Setting("context_tokens", "Context", "tokens"),
+            Setting(
+                "command_seconds", "Time for a command", "s", "of the policy; a reference has its task's whole time"
+            ),
             Setting("max_seconds", "Time for GRPO", "s", "empty: none; ends the training cleanly"),
             Setting("max_sampled_tokens", "Budget", "tokens", "sampled; empty: none; ends the training cleanly"),
             Setting("concurrency", "Attempts in flight", hint="at most"),

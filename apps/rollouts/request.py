@@ -36,7 +36,7 @@ def _request(run: Run, config: RunConfig, claim: Claim, group: Group) -> Rollout
         task_key=task.key,
         task_digest=task.digest,
         policy=_policy(run, config, claim, group),
-        limits=_limits(config, task),
+        limits=_limits(config, group),
         profile=_profile(task),
     )
 
@@ -61,12 +61,16 @@ def _policy(run: Run, config: RunConfig, claim: Claim, group: Group) -> PolicyCa
     )
 
 
-def _limits(config: RunConfig, task: TaskVersion) -> RolloutLimits:
+def _limits(config: RunConfig, group: Group) -> RolloutLimits:
+    task = group.task_version
+    agent_seconds = float(task.settings.get("agent_seconds", AGENT_SECONDS))
     return RolloutLimits(
         rounds=task.round_limit,
         context_tokens=config.context_tokens,
         round_tokens=config.round_tokens,
-        agent_seconds=float(task.settings.get("agent_seconds", AGENT_SECONDS)),
+        # The author of a script chose its commands for the task's own time; only a policy is kept from wasting it.
+        command_seconds=agent_seconds if group.script else config.command_seconds,
+        agent_seconds=agent_seconds,
         verifier_seconds=float(task.settings.get("verifier_seconds", VERIFIER_SECONDS)),
     )
 

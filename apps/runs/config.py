@@ -44,6 +44,8 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     round_tokens: Annotated[int, Meta(ge=1, le=100_000)] = 48
     """Most ids sampled in one round."""
     context_tokens: Annotated[int, Meta(ge=16, le=1_000_000)] = 640
+    command_seconds: Annotated[float, Meta(ge=0.1, le=3600)] = 10.0
+    """Most wall time of one command of the policy."""
     evaluation_tries: Annotated[int, Meta(ge=1, le=64)] = 4
     """Tries a task (K) at the first, the warm and the last evaluation."""
     interim_tries: Annotated[int, Meta(ge=1, le=64)] = 2
