@@ -107,7 +107,8 @@ def table_lookup(rng: Random) -> Instance:
     names = rng.sample(WORDS, 4)
     word = rng.choice(names)
     file = File(note, f"{sentence(rng, TABLES, right=right, decoy=decoy)}\n")
-    tables = {path: {name: f"{name},{rng.randint(100, 999)}" for name in names} for path in (right, decoy)}
+    numbers = iter(rng.sample(range(100, 1000), 2 * len(names)))  # different: the decoy's line is never the right one
+    tables = {path: {name: f"{name},{next(numbers)}" for name in names} for path in (right, decoy)}
     files = tuple(File(path, text_of(list(rows.values()))) for path, rows in tables.items())
     return Instance(
         instruction=f"Read {note} and write the line with {word} of the table that it names into {result}.",

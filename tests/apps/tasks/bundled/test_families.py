@@ -158,6 +158,14 @@ def test_an_instance_is_short_and_one_of_many(family: str) -> None:
         assert len({file.path for file in instance.files}) == len(instance.files)
 
 
+def test_no_line_of_the_right_table_is_in_the_other() -> None:
+    for seed in range(3000):
+        one, two = [
+            file.text.split() for file in make_instance("table-lookup", seed).files if file.path.endswith("csv")
+        ]
+        assert not set(one) & set(two), seed
+
+
 def test_no_word_holds_another() -> None:
     assert not [(one, two) for one in WORDS for two in WORDS if one != two and one in two]
     assert len(set(WORDS)) == len(WORDS)
