@@ -13,13 +13,16 @@ from dataclasses import dataclass
 
 import msgspec
 
-from sandbox_worker.messages import Outcome, RolloutBatch, SegmentReady
-from wire.store import Store, StoreError
+from sandbox_worker.errors import describe
+from sandbox_worker.messages import Ending, GradeReport, Outcome, RolloutBatch, SegmentReady
+from sandbox_worker.observation import recordable
+from wire.store import Store
 
 log = logging.getLogger(__name__)
 
 PERIOD_SECONDS = 0.1
 MOST_IN_SEGMENT = 256
+_EVIDENCE = 2000
 _FIRST_PAUSE = 0.2
 _LONGEST_PAUSE = 5.0
 
@@ -36,6 +39,35 @@ class Address:
     @classmethod
     def of(cls, batch: RolloutBatch) -> "Address":
         return cls(batch.run_id, batch.write_prefix, batch.reply_job, batch.reply_queue)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One outcome, as a segment holds it."""
+
+    attempt: str
+    """'<rollout id>:<fence>'."""
+    data: bytes
+
+    @classmethod
+    def of(cls, outcome: Outcome) -> "Line":
+        """An outcome that JSON cannot hold is ours to answer for: it becomes infra(worker), and its siblings stay."""
+        try:
+            data = msgspec.json.encode(outcome)
+        except (ValueError, TypeError, msgspec.MsgspecError) as error:
+            log.exception("the outcome of rollout %d cannot be written", outcome.rollout_id)
+            data = msgspec.json.encode(_broken(outcome, f"the outcome cannot be written: {describe(error)}"))
+        return cls(f"{outcome.rollout_id}:{outcome.fence}", data + b"\n")
+
+
+def _broken(outcome: Outcome, why: str) -> Outcome:
+    why = recordable(why)[:_EVIDENCE]
+    return msgspec.structs.replace(
+        outcome,
+        ending=Ending(kind="infra", detail="worker", evidence=why),
+        grade=GradeReport(verdict="none", score=None, error=why),
+        rounds=(),
+    )
 
 
 @dataclass(frozen=True)
@@ -61,7 +93,7 @@ class OutcomeWriter:
         self._incarnation = incarnation
         self._send = send
         self._changed = threading.Condition()
-        self._waiting: dict[Address, list[Outcome]] = {}
+        self._waiting: dict[Address, list[Line]] = {}
         self._segments: list[Segment] = []
         self._number = 0
         self._closing = False
@@ -72,8 +104,9 @@ class OutcomeWriter:
         self._thread.start()
 
     def put(self, address: Address, outcome: Outcome) -> None:
+        line = Line.of(outcome)
         with self._changed:
-            self._waiting.setdefault(address, []).append(outcome)
+            self._waiting.setdefault(address, []).append(line)
             self._changed.notify()
 
     def close(self, *, timeout: float) -> bool:
@@ -82,12 +115,12 @@ class OutcomeWriter:
             self._closing = True
             self._changed.notify()
         self._thread.join(timeout)
-        return not self._thread.is_alive()
+        return not self.holding()
 
     def holding(self) -> list[str]:
         """Attempts whose outcome the store does not have yet."""
         with self._changed:
-            waiting = [_name(outcome) for outcomes in self._waiting.values() for outcome in outcomes]
+            waiting = [line.attempt for lines in self._waiting.values() for line in lines]
             return waiting + [name for segment in self._segments for name in segment.attempts]
 
     def counters(self) -> dict[str, float]:
@@ -116,17 +149,16 @@ class OutcomeWriter:
         with self._changed:
             while not self._waiting and not self._segments and not self._closing:
                 self._changed.wait()
-            for address, outcomes in self._waiting.items():
-                for start in range(0, len(outcomes), MOST_IN_SEGMENT):
-                    self._segments.append(self._cut(address, outcomes[start : start + MOST_IN_SEGMENT]))
+            for address, lines in self._waiting.items():
+                for start in range(0, len(lines), MOST_IN_SEGMENT):
+                    self._segments.append(self._cut(address, lines[start : start + MOST_IN_SEGMENT]))
             self._waiting.clear()
             return bool(self._segments) or not self._closing
 
-    def _cut(self, address: Address, outcomes: list[Outcome]) -> Segment:
+    def _cut(self, address: Address, lines: list[Line]) -> Segment:
         self._number += 1
         key = f"{address.write_prefix.rstrip('/')}/{self._incarnation}/{self._number:08d}.jsonl"
-        data = b"".join(msgspec.json.encode(outcome) + b"\n" for outcome in outcomes)
-        return Segment(address, key, data, tuple(_name(outcome) for outcome in outcomes))
+        return Segment(address, key, b"".join(line.data for line in lines), tuple(line.attempt for line in lines))
 
     def _write_all(self) -> bool:
         """False where the store refused a segment; what it took is gone from the list."""
@@ -134,7 +166,7 @@ class OutcomeWriter:
             segment = self._segments[0]
             try:
                 self._store.put_if_absent(segment.key, segment.data)
-            except (StoreError, OSError):
+            except Exception:  # whatever a bucket's client raises: the outcomes must not be lost with this thread
                 self.store_failures += 1
                 log.exception("segment %s not written; kept in memory and tried again", segment.key)
                 return False
@@ -160,7 +192,3 @@ class OutcomeWriter:
 
     def _rest(self, seconds: float) -> None:
         time.sleep(max(0.0, min(seconds, PERIOD_SECONDS) if self._closing else seconds))
-
-
-def _name(outcome: Outcome) -> str:
-    return f"{outcome.rollout_id}:{outcome.fence}"

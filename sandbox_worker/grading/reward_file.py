@@ -5,6 +5,7 @@ import math
 from dataclasses import dataclass, field
 
 from sandbox_worker.errors import SandboxWorkerError
+from sandbox_worker.observation import recordable
 
 MOST_BYTES = 64 * 2**10
 _MOST_METRICS = 100
@@ -57,7 +58,7 @@ def _from_json(data: bytes) -> Reward:
         raise RewardFileError("reward.json has no key 'reward'")
     if len(values) > _MOST_METRICS:
         raise RewardFileError(f"reward.json has more than {_MOST_METRICS} keys")
-    numbers = {name: _number_in_json(name, number) for name, number in values.items()}
+    numbers = {recordable(name): _number_in_json(name, number) for name, number in values.items()}
     score = _in_range("reward.json", numbers.pop("reward"))
     return Reward(score, numbers)
 

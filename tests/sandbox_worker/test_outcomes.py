@@ -122,3 +122,23 @@ def test_many_outcomes_become_few_segments(store: FolderStore) -> None:
     writer.close(timeout=5)
     assert sum(argument["outcomes"] for _, _, argument in sent) == 1000
     assert len(sent) < 20
+
+
+def test_an_outcome_that_cannot_be_written_is_ours_and_keeps_no_other_waiting(store: FolderStore) -> None:
+    writer = OutcomeWriter(store, "abc", Sent(store))
+    writer.put(HERE, outcome(1, "half a character \ud800"))
+    writer.put(HERE, outcome(2))
+    assert writer.close(timeout=5)
+    found = [entry for key in store.list("outcomes/7") for _, _, entry in decode_segment(store.get(key))]
+    assert [(entry.rollout_id, entry.ending.kind, entry.ending.detail) for entry in found] == [
+        (1, "infra", "worker"),
+        (2, "submitted", ""),
+    ]
+    assert found[0].grade.verdict == "none"
+
+
+def test_closing_tells_of_what_the_store_did_not_take(tmp_path: Path) -> None:
+    writer = OutcomeWriter(FullStore(tmp_path, refusals=10_000), "abc", Sent(FolderStore(tmp_path)))
+    writer.put(HERE, outcome(1))
+    assert not writer.close(timeout=0.5)
+    assert writer.holding() == ["1:1"]
