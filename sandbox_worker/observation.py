@@ -9,7 +9,6 @@ _ESCAPES = re.compile(
     r"|\x1b[PX^_][^\x1b]*(?:\x1b\\)?"  # DCS, SOS, PM, APC
     r"|[\x1b\x9b]\[?[0-?]*[ -/]*[@-~]"  # CSI and the two-character escapes
 )
-_OVERWRITTEN = re.compile(r"[^\n]*\r(?=[^\n])")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -27,8 +26,8 @@ def raw_output(data: bytes) -> str:
 def cleaned(text: str) -> str:
     """What a reader of a terminal would see: no escapes, no control characters, overwritten progress gone."""
     without_escapes = _ESCAPES.sub("", text)
-    overwritten = _OVERWRITTEN.sub("", without_escapes.replace("\r\n", "\n"))
-    return _CONTROLS.sub("", overwritten)
+    lines = without_escapes.replace("\r\n", "\n").split("\n")
+    return _CONTROLS.sub("", "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines))
 
 
 def cut(text: str, characters: int) -> str:
