@@ -95,13 +95,14 @@ class Machine:
     clone: int
     ioctl: int
     socket: int
+    socketpair: int
     prlimit64: int
     has_x32: bool
 
 
 MACHINES = {
-    "x86_64": Machine(0xC000003E, 0, clone=56, ioctl=16, socket=41, prlimit64=302, has_x32=True),
-    "aarch64": Machine(0xC00000B7, 1, clone=220, ioctl=29, socket=198, prlimit64=261, has_x32=False),
+    "x86_64": Machine(0xC000003E, 0, clone=56, ioctl=16, socket=41, socketpair=53, prlimit64=302, has_x32=True),
+    "aarch64": Machine(0xC00000B7, 1, clone=220, ioctl=29, socket=198, socketpair=199, prlimit64=261, has_x32=False),
 }
 _CLONE3 = 435
 
@@ -125,6 +126,7 @@ def instructions(machine: Machine) -> list[Instruction]:
     code += when(machine.clone, [load(_ARG0), jump(_ANY_BIT, _NEW_NAMESPACES, 0, 1), fail(errno.EPERM)])
     code += when(machine.ioctl, no_typing_for_others())
     code += when(machine.socket, only_families(socket.AF_UNIX, socket.AF_INET, socket.AF_INET6))
+    code += when(machine.socketpair, only_families(socket.AF_UNIX))
     code += when(machine.prlimit64, own_limits_only())
     return [*code, done(_ALLOW)]
 

@@ -41,6 +41,14 @@ def test_other_address_families_are_refused(backend: Backend, family: int) -> No
         assert said(python(box, script)) == "97"
 
 
+@pytest.mark.parametrize("family", [2, 16, 30, 40])
+def test_pairs_of_sockets_are_of_this_host_only(backend: Backend, family: int) -> None:
+    script = f"import socket\ntry: socket.socketpair({family})\nexcept OSError as e: print(e.errno)"
+    with open_box(backend) as box:
+        assert said(python(box, script)) == "97"
+        assert said(python(box, "import socket; a, b = socket.socketpair(); a.send(b'x'); print(b.recv(1))")) == "b'x'"
+
+
 @pytest.mark.parametrize("path", ["/etc/shadow", "/root", "/home", "/var", "/run", "/sys", "/dev/mem", "/proc/kcore"])
 def test_files_of_the_host_cannot_be_read(backend: Backend, path: str) -> None:
     with open_box(backend) as box:
