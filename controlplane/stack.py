@@ -1,5 +1,6 @@
 """The processes of Assay on one machine, as `manage.py up` and the demo run them."""
 
+import hashlib
 import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -126,6 +127,9 @@ def _environment(threads: int) -> dict[str, str]:
         "ASSAY_STORE_URL": settings.ASSAY_STORE_URL,
         "ASSAY_POLICY_URL": settings.ASSAY_POLICY_URL,
         "ASSAY_THREADS": str(threads),
+        # This stack alone runs on the data folder, and ends a worker before it starts the next: a newer one proves the
+        # older dead.
+        "ASSAY_WORKER_SLOT": hashlib.sha256(str(settings.ASSAY_DATA.resolve()).encode()).hexdigest()[:16],
         "PYTHONUNBUFFERED": "1",
         "ASSAY_TORCH_THREADS": str(settings.ASSAY_TORCH_THREADS),
         # A torch thread that spins at a barrier takes a core from somebody who could use it.

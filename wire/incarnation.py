@@ -26,7 +26,10 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
     kind: Literal["sandbox", "learner"]
     host: str
     slot: str
-    """Name of this worker on its host: a newer incarnation in the same slot proves that the older one is dead."""
+    """Name of this worker on its host: a newer incarnation in the same slot proves that the older one is dead.
+
+    Only a supervisor that ends the older one before it starts the newer may give it (ASSAY_WORKER_SLOT); without, each
+    incarnation has its own."""
     pid: int
     started_at: float
     """Unix seconds."""
@@ -81,6 +84,8 @@ class Incarnation:
         self._on_orders = on_orders
         self._stop = threading.Event()
         self._beat_now = threading.Event()
+        self._next_beat = 0.0
+        self._seen = Orders()
         self._thread = threading.Thread(target=self._live, name="incarnation", daemon=True)
 
     def start(self) -> None:
@@ -97,18 +102,22 @@ class Incarnation:
             self._beat(leaving=True)
 
     def _live(self) -> None:
-        next_beat = 0.0
-        seen = Orders()
         while not self._stop.is_set():
-            if time.monotonic() >= next_beat or self._beat_now.is_set():
-                self._beat_now.clear()
-                self._beat(leaving=False)
-                next_beat = time.monotonic() + HEARTBEAT_SECONDS
-            orders = self._read_orders(seen)
-            if orders != seen:
-                seen = orders
-                self._on_orders(orders)
+            try:
+                self._look()
+            except Exception:  # a process that lives and does not beat would lose all that it plays
+                log.exception("a heartbeat or an order failed; tried again")
             self._stop.wait(ORDERS_SECONDS)
+
+    def _look(self) -> None:
+        if time.monotonic() >= self._next_beat or self._beat_now.is_set():
+            self._beat_now.clear()
+            self._beat(leaving=False)
+            self._next_beat = time.monotonic() + HEARTBEAT_SECONDS
+        orders = self._read_orders(self._seen)
+        if orders != self._seen:
+            self._on_orders(orders)
+            self._seen = orders
 
     def _beat(self, *, leaving: bool) -> None:
         beat = msgspec.convert(
@@ -116,7 +125,7 @@ class Incarnation:
                 "incarnation": self.id,
                 "kind": self.kind,
                 "host": socket.gethostname(),
-                "slot": os.environ.get("ASSAY_WORKER_SLOT", "0"),
+                "slot": os.environ.get("ASSAY_WORKER_SLOT", "") or self.id,
                 "pid": os.getpid(),
                 "started_at": self.started_at,
                 "sent_at": time.time(),
