@@ -77,7 +77,7 @@ class FolderStore(Store):
         return self.root / _checked(key)
 
     def _write_beside(self, target: Path, data: bytes) -> Path:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(target.parent)
         beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
         try:
             with beside.open("wb") as file:
@@ -108,7 +108,7 @@ class FolderStore(Store):
 
     def put_file(self, key: str, path: Path) -> None:
         target = self._path(key)
-        target.parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(target.parent)
         with path.open("rb") as file:
             os.fsync(file.fileno())
         try:
@@ -214,6 +214,15 @@ class BucketStore(Store):
     def delete(self, prefix: str) -> None:
         for key in list(self.list(prefix)):
             self.fs.rm_file(self._path(key))
+
+
+def _make_folder(folder: Path) -> None:
+    """With every folder above it, each on disk before anything is said to be in it."""
+    missing = [folder, *folder.parents]
+    missing = missing[: next(i for i, above in enumerate(missing) if above.is_dir())]
+    for made in reversed(missing):
+        made.mkdir(exist_ok=True)
+        _sync_folder(made.parent)
 
 
 def _sync_folder(folder: Path) -> None:
