@@ -43,22 +43,33 @@ class Tasks:
         self._store = store
         self._cache_bytes = cache_bytes
         self._lock = threading.Lock()
+        self._reading = threading.Lock()
         self._kept: OrderedDict[tuple[str, str], TaskContent] = OrderedDict()
 
     def get(self, key: str, digest: str) -> TaskContent:
         """Raises TaskArchiveError, StoreError."""
+        if (content := self._known(key, digest)) is not None:
+            return content
+        with self._reading:  # one at a time: a group's tries want the same task, and an archive may be large
+            if (content := self._known(key, digest)) is not None:
+                return content
+            files = read_archive(self._store.get(key))
+            check_digest(files, digest)
+            content = read_task(files)
+            self._keep(key, digest, content)
+        return content
+
+    def _known(self, key: str, digest: str) -> TaskContent | None:
         with self._lock:
             if (content := self._kept.get((key, digest))) is not None:
                 self._kept.move_to_end((key, digest))
-                return content
-        files = read_archive(self._store.get(key))
-        check_digest(files, digest)
-        content = read_task(files)
+            return content
+
+    def _keep(self, key: str, digest: str, content: TaskContent) -> None:
         with self._lock:
             self._kept[key, digest] = content
             while len(self._kept) > 1 and sum(kept.size for kept in self._kept.values()) > self._cache_bytes:
                 self._kept.popitem(last=False)
-        return content
 
 
 def read_task(files: Mapping[str, TaskFile]) -> TaskContent:
