@@ -1,5 +1,6 @@
 """One attempt in this worker's hands: its request, whether it is still wanted, and what to kill if not."""
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -7,6 +8,9 @@ from contextlib import contextmanager
 
 from sandbox_worker.errors import BoundaryError, EarlyEndError
 from sandbox_worker.messages import RolloutRequest
+from sandbox_worker.sandbox.base import SandboxError
+
+log = logging.getLogger(__name__)
 
 
 class AttemptCancelledError(EarlyEndError):
@@ -48,12 +52,17 @@ class Attempt:
         self.check()
 
     def cancel(self) -> None:
-        """Stop it now: everything that it holds is killed by the caller's thread."""
+        """Stop it now: everything that it holds is killed by the caller's thread.
+
+        What is let go of meanwhile, or will not die, is the business of whoever stops it: the attempt is over."""
         with self._lock:
             self._cancelled.set()
             kills = list(self._kills)
         for kill in kills:
-            kill()
+            try:
+                kill()
+            except (SandboxError, OSError):
+                log.warning("a cancelled attempt's box was not killed at once", exc_info=True)
 
     @contextmanager
     def holding(self, kill: Callable[[], object]) -> Iterator[None]:

@@ -4,6 +4,7 @@ import pytest
 
 from sandbox_worker.attempt import Attempt, AttemptCancelledError
 from sandbox_worker.errors import BoundaryError, boundary
+from sandbox_worker.sandbox.base import SandboxError
 from tests.sandbox_worker.factories import rollout_request
 
 
@@ -17,6 +18,18 @@ def test_a_cancel_kills_what_is_held_and_only_that() -> None:
     with held.holding(lambda: killed.append("first")):
         pass
     with held.holding(lambda: killed.append("second")):
+        held.cancel()
+    assert killed == ["second"]
+
+
+def test_a_box_that_will_not_die_keeps_no_other_from_being_killed() -> None:
+    killed: list[str] = []
+
+    def undying() -> None:
+        raise SandboxError("will not die")
+
+    held = attempt()
+    with held.holding(undying), held.holding(lambda: killed.append("second")):
         held.cancel()
     assert killed == ["second"]
 
