@@ -82,6 +82,7 @@ class Boxes:
         self._started = 0
         self._failed = 0
         self._reaped = 0
+        self._unstopped: list[Box] = []
         self._recent: deque[float] = deque(maxlen=10_000)
 
     @contextmanager
@@ -116,13 +117,16 @@ class Boxes:
         """A box that does not stop is left to the reaper; the attempt keeps its outcome."""
         try:
             box.stop()
-        except SandboxError:
+        except (SandboxError, OSError):
             use.failures += 1
             with self._lock:
                 self._failed += 1
+                self._unstopped.append(box)
             log.exception("a box did not stop; the reaper tries again")
 
     def reap(self) -> None:
+        """Stop again what did not stop here, then remove what dead workers left."""
+        self._stop_again()
         try:
             removed = self.backend.reap()
         except (SandboxError, OSError):
@@ -133,6 +137,17 @@ class Boxes:
         if removed:
             log.warning("reaped %d boxes that dead workers left", removed)
 
+    def _stop_again(self) -> None:
+        with self._lock:
+            waiting, self._unstopped = self._unstopped, []
+        for box in waiting:
+            try:
+                box.stop()
+            except (SandboxError, OSError):
+                log.warning("a box still does not stop; the next pass tries again", exc_info=True)
+                with self._lock:
+                    self._unstopped.append(box)
+
     def counters(self) -> dict[str, float]:
         with self._lock:
             seconds = min(_RATE_SECONDS, max(1.0, time.monotonic() - self._opened))
@@ -142,5 +157,6 @@ class Boxes:
                 "boxes_started": self._started,
                 "boxes_failed": self._failed,
                 "boxes_reaped": self._reaped,
+                "boxes_unstopped": len(self._unstopped),
                 "boxes_per_second": recent / seconds,
             }

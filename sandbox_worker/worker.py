@@ -74,11 +74,11 @@ class Worker:
         until = time.monotonic() + CLOSE_SECONDS
         if not self.engine.close(timeout=CLOSE_SECONDS / 2):
             log.error("%d rollouts did not stop; their boxes die with this process", self.engine.busy)
-        self._backend.close()
         if not self._writer.close(timeout=max(0.1, until - time.monotonic())):
             log.error("not every outcome could be written: %s", self._writer.counters())
-        self._policy_client.close()
         self._incarnation.stop()
+        self._policy_client.close()
+        self._backend.close()  # last: what of it breaks, or takes its time, the next worker's reaper finds
 
     def _reap(self) -> None:
         while not self._closed.wait(REAP_SECONDS):
