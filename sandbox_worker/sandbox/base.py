@@ -6,6 +6,7 @@ A box is leased to one attempt, never shared, and never used again once dirty.
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Literal
 
 
 class SandboxError(Exception):
@@ -27,6 +28,10 @@ class BoxStartError(SandboxError):
 
 class BoxDeadError(SandboxError):
     """The box is gone: its supervisor does not answer."""
+
+
+class BoxSpentError(BoxDeadError):
+    """The box is gone, and its own commands did it: they starved its supervisor, or took all its memory."""
 
 
 class BoxFileError(SandboxError):
@@ -105,6 +110,9 @@ class Usage:
 class Box(ABC):
     """One running box. Thread-safe for one caller at a time, but kill() and stop() may come from another thread."""
 
+    spent: Literal["", "time", "memory"] = ""
+    """What its commands took so much of that the box died of it: whatever is asked of it now raises BoxSpentError."""
+
     @abstractmethod
     def run(
         self, command: list[str], *, timeout: float, stdin: bytes = b"", env: dict[str, str] | None = None
@@ -125,7 +133,10 @@ class Box(ABC):
 
     @abstractmethod
     def snapshot(self, *, limit: int) -> bytes:
-        """The working folder as a tar of folders, regular files and their modes, nothing else. Raises BoxFileError."""
+        """The working folder as a tar of folders, regular files and their modes, nothing else: at most limit bytes.
+
+        Files count by whole pages and at their full length, so that what is taken up fits into a box of that quota.
+        Raises BoxFileError, BoxDeadError."""
 
     @abstractmethod
     def restore(self, archive: bytes) -> None:

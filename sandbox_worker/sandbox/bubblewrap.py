@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import Literal
 
 from sandbox_worker.sandbox import archive, frames, launch, layout
 from sandbox_worker.sandbox.base import (
@@ -15,6 +16,7 @@ from sandbox_worker.sandbox.base import (
     BoxDeadError,
     BoxFileError,
     BoxSpec,
+    BoxSpentError,
     BoxStartError,
     Completed,
     End,
@@ -81,11 +83,11 @@ class BubblewrapBox(Box):
         try:
             reply = self._ask("run", fields, (stdin,), seconds=timeout + GRACE_SECONDS)
         except ChannelTimeoutError:
-            self.kill()  # starved by the command, so its time is up
+            self._spend("time")  # starved by the command, so its time is up
             return Completed(End.TIMED_OUT, 124, b"", 0, timeout)
         except ChannelClosedError as error:
             if not self._killed and self._oom_kills() > oom_before:  # the supervisor was the victim
-                self.kill()
+                self._spend("memory")
                 return Completed(End.OUT_OF_MEMORY, 137, b"", 0, 0.0)
             self.kill()
             raise BoxDeadError(str(error)) from error
@@ -102,7 +104,19 @@ class BubblewrapBox(Box):
 
     def snapshot(self, *, limit: int) -> bytes:
         workdir = self._spec.workdir
-        return archive.pack(self._file_request("snapshot", workdir, [workdir, str(limit)], most=limit))
+        oom_before = self._oom_kills()
+        try:
+            reply = self._ask("snapshot", [workdir, str(limit)], (), seconds=FILE_SECONDS, most=limit)
+        except ChannelTimeoutError as error:
+            self._spend("time")
+            raise BoxSpentError("Its folder could not be read in time.") from error
+        except ChannelClosedError as error:
+            if not self._killed and self._oom_kills() > oom_before:  # its files had left no memory to read them with
+                self._spend("memory")
+                raise BoxSpentError("There was no memory left to read its folder with.") from error
+            self.kill()
+            raise BoxDeadError(str(error)) from error
+        return archive.pack(succeeded(reply, workdir))
 
     def restore(self, archive_bytes: bytes) -> None:
         workdir = self._spec.workdir
@@ -152,17 +166,19 @@ class BubblewrapBox(Box):
         except (ChannelClosedError, ChannelTimeoutError) as error:
             self.kill()
             raise BoxDeadError(str(error)) from error
-        if reply.fields[0] == "missing":
-            raise MissingFileError(path, reply.fields[-1])
-        if reply.fields[0] != "ok":
-            raise BoxFileError(path, reply.fields[-1])
-        return reply
+        return succeeded(reply, path)
+
+    def _spend(self, what: Literal["time", "memory"]) -> None:
+        self.spent = what
+        self.kill()
 
     def _ask(
         self, operation: str, fields: list[str], pieces: Iterable[bytes], *, seconds: float, most: int | None = None
     ) -> Reply:
         most = self._spec.limits.output_bytes + 1 if most is None else most
         with self._calls:
+            if self.spent:
+                raise BoxSpentError(f"Its commands took all its {self.spent}.")
             if self._killed:
                 raise BoxDeadError("The box was killed.")
             return self._channel.ask([operation, *fields], pieces, seconds=seconds, most=most)
@@ -184,6 +200,15 @@ class BubblewrapBox(Box):
         if not self._cgroup:
             words.append(f"RLIMIT_AS={limits.memory_bytes}")
         return ",".join(words)
+
+
+def succeeded(reply: Reply, path: str) -> Reply:
+    """Raises MissingFileError, BoxFileError."""
+    if reply.fields[0] == "missing":
+        raise MissingFileError(path, reply.fields[-1])
+    if reply.fields[0] != "ok":
+        raise BoxFileError(path, reply.fields[-1])
+    return reply
 
 
 class BubblewrapBackend(Backend):

@@ -13,7 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MAX_ENTRIES = 20_000
+MAX_NAMES = 4 * 2**20
+"""Bytes of all names together: a snapshot's header holds them."""
 MAX_DEPTH = 64
+PAGE = 4096
+"""A file takes whole pages where it is restored."""
 
 
 class RefusedError(Exception):
@@ -126,44 +130,68 @@ def make_folder(name: str, parent: int) -> None:
 
 def snapshot(channel: Channel, fields: list[str]) -> None:
     """Fields: folder, most bytes. Replies with every file's bytes, then kind, mode, size and name of each entry."""
-    folder, left = fields[0], int(fields[1])
-    outer = open_folders(parts_of(folder), make=False)
+    outer = open_folders(parts_of(fields[0]), make=False)
     root = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=outer)
     os.close(outer)
-    entries: list[str] = []
+    taken = Taken(int(fields[1]))
     try:
-        walk(channel, root, "", 0, left, entries)
+        walk(channel, root, "", 0, taken)
     finally:
         os.close(root)
-    channel.reply("ok", *entries)
+    channel.reply("ok", *taken.entries)
 
 
-def walk(channel: Channel, folder: int, prefix: str, depth: int, left: int, entries: list[str]) -> int:
-    """Send the regular files below a folder; the bytes that may still be sent."""
+class Taken:
+    """What a snapshot has so far; refuses what would be too much."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.bytes_left = limit
+        self.names_left = MAX_NAMES
+        self.entries: list[str] = []
+
+    def add(self, kind: str, mode: int, size: int, name: str) -> None:
+        self.entries += (kind, str(mode & 0o777), str(size), name)
+        self.bytes_left -= -(-size // PAGE) * PAGE
+        self.names_left -= len(os.fsencode(name))
+        if len(self.entries) > 4 * MAX_ENTRIES:
+            raise RefusedError(f"more than {MAX_ENTRIES} files and folders")
+        if self.bytes_left < 0:
+            raise RefusedError(f"the files take more than {self.limit} bytes")
+        if self.names_left < 0:
+            raise RefusedError(f"the names of the files take more than {MAX_NAMES} bytes")
+
+    def names_in(self, folder: int) -> list[str]:
+        """Sorted; never more of them than fit, for there may be millions."""
+        names: list[str] = []
+        with os.scandir(folder) as found:
+            for entry in found:
+                names.append(entry.name)
+                if len(self.entries) // 4 + len(names) > MAX_ENTRIES:
+                    raise RefusedError(f"more than {MAX_ENTRIES} files and folders")
+        return sorted(names)
+
+
+def walk(channel: Channel, folder: int, prefix: str, depth: int, taken: Taken) -> None:
+    """Send the regular files below a folder."""
     if depth > MAX_DEPTH:
         raise RefusedError(f"folders nested more than {MAX_DEPTH} deep")
-    for name in sorted(os.listdir(folder)):
+    for name in taken.names_in(folder):
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)
         if stat.S_ISDIR(found.st_mode):
-            entries += ("d", str(found.st_mode & 0o777), "0", prefix + name)
-            left = walk_folder(channel, folder, name, prefix, depth, left - 512, entries)
+            taken.add("d", found.st_mode, 0, prefix + name)
+            walk_folder(channel, folder, name, prefix, depth, taken)
         elif stat.S_ISREG(found.st_mode):
-            size = send_readable(channel, folder, name, found.st_mode, max(left, 0))
-            entries += ("f", str(found.st_mode & 0o777), str(size), prefix + name)
-            left -= 512 + size
-        if left < 0 or len(entries) > 4 * MAX_ENTRIES:
-            raise RefusedError(f"over the limit of a snapshot, or more than {MAX_ENTRIES} files")
-    return left
+            size = send_readable(channel, folder, name, found.st_mode, taken.bytes_left)
+            taken.add("f", found.st_mode, size, prefix + name)
 
 
-def walk_folder(
-    channel: Channel, folder: int, name: str, prefix: str, depth: int, left: int, entries: list[str]
-) -> int:
+def walk_folder(channel: Channel, folder: int, name: str, prefix: str, depth: int, taken: Taken) -> None:
     mode = stat.S_IMODE(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
     os.chmod(name, mode | 0o700, dir_fd=folder)  # nobody else is alive, so it is still no link
     inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     try:
-        return walk(channel, inner, f"{prefix}{name}/", depth + 1, left, entries)
+        walk(channel, inner, f"{prefix}{name}/", depth + 1, taken)
     finally:
         os.fchmod(inner, mode)
         os.close(inner)

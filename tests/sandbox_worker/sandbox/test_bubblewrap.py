@@ -1,13 +1,14 @@
 """How commands end in a real box, and how a box ends."""
 
 import os
+import signal
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from sandbox_worker.sandbox.base import Backend, BoxDeadError, BoxSpec, BoxStartError, End
+from sandbox_worker.sandbox.base import Backend, BoxDeadError, BoxSpec, BoxSpentError, BoxStartError, End
 from tests.sandbox_worker.sandbox.boxes import (
     MEGABYTE,
     groups_of,
@@ -17,6 +18,7 @@ from tests.sandbox_worker.sandbox.boxes import (
     python,
     said,
     shell,
+    supervisor,
 )
 
 pytestmark = pytest.mark.sandbox
@@ -211,6 +213,17 @@ def test_stop_from_another_thread_ends_a_run(backend: Backend) -> None:
         with pytest.raises(BoxDeadError):
             shell(box, "sleep 60")
         stopper.join()
+
+
+def test_a_box_that_its_command_starved_says_so(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sandbox_worker.sandbox.bubblewrap.GRACE_SECONDS", 0.5)
+    with open_box(backend) as box:
+        os.kill(supervisor(), signal.SIGSTOP)
+        assert shell(box, "true", timeout=0.5).end is End.TIMED_OUT
+        assert box.spent == "time"
+        for ask in (lambda: shell(box, "true"), lambda: box.snapshot(limit=MEGABYTE)):
+            with pytest.raises(BoxSpentError):
+                ask()
 
 
 def test_stop_twice_and_ask_afterwards(backend: Backend) -> None:

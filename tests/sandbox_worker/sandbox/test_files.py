@@ -118,7 +118,7 @@ def test_a_snapshot_restores_to_the_same(backend: Backend) -> None:
         other.restore(content)
         shell(box, "rm link fifo")
         assert shell(box, look).output == shell(other, look).output
-        assert other.snapshot(limit=2 * MEGABYTE) != b""
+        assert other.snapshot(limit=2 * MEGABYTE) == box.snapshot(limit=2 * MEGABYTE)
         assert {"a/b/one", "empty", "sealed/x"} <= names(content).keys()
         assert not {"link", "fifo"} & names(content).keys()
 
@@ -134,7 +134,9 @@ def test_the_same_folder_gives_the_same_bytes(backend: Backend) -> None:
     "make",
     ["head -c 200000 /dev/zero > large", "truncate -s 20M sparse",
      "d=.; for i in $(seq 100); do d=$d/d; done; mkdir -p $d",
-     "seq 300 | xargs touch"],
+     "for i in $(seq 40); do echo x > $i; done",
+     "mkdir a; seq 15000 | sed s/^/a\\//| xargs touch; seq 15000 | xargs touch",
+     "n=$(head -c 250 /dev/zero | tr '\\0' n); mkdir -p $n/$n/$n/$n; cd $n/$n/$n/$n; seq 5000 | xargs touch"],
 )  # fmt: skip
 def test_a_snapshot_over_its_limit_is_refused(backend: Backend, make: str) -> None:
     with open_box(backend) as box:
@@ -179,3 +181,22 @@ def test_a_restore_follows_no_link_that_is_there(backend: Backend) -> None:
 def test_what_is_no_whole_archive_is_refused(backend: Backend, content: bytes) -> None:
     with open_box(backend) as box, pytest.raises(BoxFileError):
         box.restore(content)
+
+
+@pytest.mark.parametrize(
+    "make", ["head -c 4194304 /dev/urandom > whole", "for i in $(seq 1000); do echo $i > $i; done; mkdir d; touch d/e"]
+)
+def test_what_fills_the_disk_fits_into_another_box(backend: Backend, make: str) -> None:
+    with open_box(backend, disk_bytes=4 * MEGABYTE) as box, open_box(backend, disk_bytes=4 * MEGABYTE) as other:
+        assert said(shell(box, f"{make} && echo made")) == "made"
+        content = box.snapshot(limit=4 * MEGABYTE)
+        other.restore(content)
+        assert other.snapshot(limit=4 * MEGABYTE) == content
+
+
+@pytest.mark.parametrize("make", ["truncate -s 3M a b", "head -c 3000000 /dev/zero > a; ln a b"])
+def test_files_count_at_their_full_length(backend: Backend, make: str) -> None:
+    with open_box(backend, disk_bytes=4 * MEGABYTE) as box:
+        shell(box, make)
+        with pytest.raises(BoxFileError, match="more than"):
+            box.snapshot(limit=4 * MEGABYTE)
