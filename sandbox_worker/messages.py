@@ -109,7 +109,7 @@ class RolloutBatch(Message, frozen=True):
 class Ending(Message, frozen=True):
     kind: EndingKind
     detail: str = ""
-    """limit: rounds, tokens, time, context. stopped_early: the rule. infra: the boundary."""
+    """limit: rounds, tokens, time, memory, context. stopped_early: the rule. infra: the boundary."""
     evidence: str = ""
     """What broke, in words, for infra."""
 

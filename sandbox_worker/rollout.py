@@ -4,18 +4,20 @@ Whatever breaks is recorded with the boundary that it crossed, and with the roun
 """
 
 import time
+from contextlib import ExitStack
 
 from sandbox_worker.attempt import Attempt, AttemptCancelledError
 from sandbox_worker.boxes import Boxes, BoxUse, box_spec
+from sandbox_worker.carrying import Carrying, Load
 from sandbox_worker.errors import BoundaryError, boundary
-from sandbox_worker.grading.fresh_box import grade
+from sandbox_worker.grading.fresh_box import grade, ungradable
 from sandbox_worker.messages import Ending, GradeReport, Outcome, Phases, PolicyCall, Round, ScriptedCall
 from sandbox_worker.model_policy import ChatPolicy, TokenPolicy
 from sandbox_worker.observation import recordable
 from sandbox_worker.policy import Policy
 from sandbox_worker.policy_client import PolicyClient
 from sandbox_worker.round_loop import RoundLoop
-from sandbox_worker.sandbox.base import Box, BoxFileError
+from sandbox_worker.sandbox.base import Box, BoxFileError, BoxSpentError
 from sandbox_worker.scripted import ScriptedPolicy
 from sandbox_worker.task_content import TaskContent, Tasks
 from sandbox_worker.tokenization import Tokenizers
@@ -30,6 +32,7 @@ class Means:
         self, *, boxes: Boxes, tasks: Tasks, tokenizers: Tokenizers, policy_client: PolicyClient, incarnation: str
     ) -> None:
         self.boxes = boxes
+        self.carrying = Carrying()
         self.tasks = tasks
         self.tokenizers = tokenizers
         self.policy_client = policy_client
@@ -72,16 +75,16 @@ class Rollout:
             task = self._means.tasks.get(self._request.task_key, self._request.task_digest)
         policy = self._policy(task)
         spec = box_spec(self._attempt, task.workdir, _env(self._request.policy, task))
-        with self._means.boxes.lease(spec, self._attempt, self._use) as box:
-            with boundary("box"):
-                box.restore(task.environment)
-            began = self._mark("start", began)
-            ending = self._act(box, policy)
-            began = self._mark("agent", began)
-            snapshot = self._snapshot(box)
-        if isinstance(snapshot, GradeReport):
-            return ending, snapshot
-        report = grade(self._means.boxes, task, snapshot, self._attempt, self._use)
+        with ExitStack() as carried:
+            with self._means.boxes.lease(spec, self._attempt, self._use) as box:
+                with boundary("box"):
+                    box.restore(task.environment)
+                began = self._mark("start", began)
+                ending = self._act(box, policy)
+                began = self._mark("agent", began)
+                load = carried.enter_context(self._means.carrying.load(self._request.profile.disk_bytes, self._attempt))
+                problem = self._snapshot(box, load)
+            report = problem or grade(self._means.boxes, task, load, self._attempt, self._use)
         self._mark("grade", began)
         if report.verdict == "none":
             ending = Ending(kind="infra", detail="grader", evidence=report.error)
@@ -110,17 +113,16 @@ class Rollout:
         finally:
             self._prompt_tokens, self._sampled_tokens = loop.prompt_tokens, loop.sampled_tokens
 
-    def _snapshot(self, box: Box) -> bytes | GradeReport:
-        """The working folder; or, where the agent left one that cannot be carried, the verdict that this earns."""
-        limit = 2 * self._request.profile.disk_bytes + 2**20
+    def _snapshot(self, box: Box, load: Load) -> GradeReport | None:
+        """Take the working folder up; where the agent left one that cannot be carried, the verdict that this earns."""
         try:
             with boundary("box"):
-                return box.snapshot(limit=limit)
+                load.archive = box.snapshot(limit=load.limit)
         except BoundaryError as error:
-            if isinstance(error.__cause__, BoxFileError):
-                why = f"the agent left a working folder that cannot be graded: {error.evidence}"
-                return GradeReport(verdict="unsolved", score=0.0, error=recordable(why)[:_EVIDENCE])
+            if isinstance(error.__cause__, BoxFileError | BoxSpentError):
+                return ungradable(error.__cause__)
             raise
+        return None
 
     def _outcome(self, ending: Ending, report: GradeReport) -> Outcome:
         request = self._request

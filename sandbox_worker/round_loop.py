@@ -91,6 +91,8 @@ class RoundLoop:
         return ending
 
     def _limit_reached(self, index: int) -> Ending | None:
+        if self._box.spent:
+            return Ending(kind="limit", detail=self._box.spent)
         if index >= self._limits.rounds:
             return Ending(kind="limit", detail="rounds")
         return Ending(kind="limit", detail="time") if self._seconds_left <= 0 else None

@@ -8,52 +8,72 @@ import time
 
 from sandbox_worker.attempt import Attempt
 from sandbox_worker.boxes import Boxes, BoxUse, box_spec
+from sandbox_worker.carrying import Load
 from sandbox_worker.errors import BoundaryError, boundary
 from sandbox_worker.grading.reward_file import MOST_BYTES as MOST_REWARD_BYTES
 from sandbox_worker.grading.reward_file import ForgedRewardError, Reward, RewardFileError, read_reward
 from sandbox_worker.grading.test_report import MOST_BYTES as MOST_REPORT_BYTES
 from sandbox_worker.grading.test_report import read_checks
 from sandbox_worker.messages import Check, GradeReport, ScriptedCall
-from sandbox_worker.observation import raw_output
+from sandbox_worker.observation import raw_output, recordable
 from sandbox_worker.sandbox.base import Box, BoxFileError, Completed, End, MissingFileError
 from sandbox_worker.task_content import TaskContent
 
 _LOGS = "/logs/verifier"
 _RUN_TESTS = ["bash", "-c", f"mkdir -p {_LOGS} && exec bash /tests/test.sh"]
 _OUTPUT_TAIL = 4000
+_EVIDENCE = 2000
+_NO_EXIT = {
+    End.TIMED_OUT: "the tests did not end within {seconds:g} s",
+    End.SIGNALLED: "the tests were killed by a signal",
+    End.OUT_OF_MEMORY: "the tests ran out of memory",
+}
 
 
-def grade(boxes: Boxes, task: TaskContent, snapshot: bytes, attempt: Attempt, use: BoxUse) -> GradeReport:
-    """Raises BoundaryError where our side broke; a task whose tests say nothing gives a report without a verdict."""
+def ungradable(why: object) -> GradeReport:
+    """The agent left a working folder that cannot be carried into a fresh box."""
+    error = recordable(f"the agent left a working folder that cannot be graded: {why}")[:_EVIDENCE]
+    return GradeReport(verdict="unsolved", score=0.0, error=error)
+
+
+def grade(boxes: Boxes, task: TaskContent, load: Load, attempt: Attempt, use: BoxUse) -> GradeReport:
+    """Raises BoundaryError where our side broke; a task whose tests say nothing gives a report without a verdict.
+
+    load is put down as soon as the box has the agent's folder.
+    """
     began = time.monotonic()
     spec = box_spec(attempt, task.workdir, task.env + task.verifier_env)
     with boxes.lease(spec, attempt, use) as box, boundary("grader"):
-        box.restore(snapshot)
+        try:
+            box.restore(load.archive)
+        except BoxFileError as error:
+            return ungradable(error)
+        load.put_down()
         for file in task.tests:
             box.write(f"/{file.path}", file.data, mode=file.mode)
         attempt.check()
         seconds = min(attempt.request.limits.verifier_seconds, attempt.seconds_left)
         completed = box.run(_RUN_TESTS, timeout=seconds)
         attempt.check()
-        if completed.end is End.TIMED_OUT:
-            return _report_time_out(attempt, completed, seconds, time.monotonic() - began)
-        return _report(box, completed, time.monotonic() - began)
+        if completed.end is End.EXITED:
+            return _report(box, completed, time.monotonic() - began)
+        if completed.end is End.TIMED_OUT and seconds < attempt.request.limits.verifier_seconds:
+            raise BoundaryError("worker", "the deadline of the attempt passed")
+        return _report_no_exit(attempt, completed, time.monotonic() - began)
 
 
-def _report_time_out(attempt: Attempt, completed: Completed, allowed: float, seconds: float) -> GradeReport:
-    """The reference ends in time, or the task is not admitted: where another does not, what the agent left hangs.
+def _report_no_exit(attempt: Attempt, completed: Completed, seconds: float) -> GradeReport:
+    """With the reference the tests come to their end, or the task is not admitted: else what the agent left stops them.
 
     What was written before is not read: a program that the tests ran could have written it, and stopped the tests.
     """
-    limits, policy = attempt.request.limits, attempt.request.policy
-    if allowed < limits.verifier_seconds:
-        raise BoundaryError("worker", "the deadline of the attempt passed")
+    policy = attempt.request.policy
     ours = isinstance(policy, ScriptedCall) and policy.script == "reference"
     return GradeReport(
         verdict="none" if ours else "unsolved",
         score=None if ours else 0.0,
         output=raw_output(completed.output)[-_OUTPUT_TAIL:],
-        error=f"the tests did not end within {limits.verifier_seconds:g} s",
+        error=_NO_EXIT[completed.end].format(seconds=attempt.request.limits.verifier_seconds),
         seconds=seconds,
     )
 
@@ -65,8 +85,7 @@ def _report(box: Box, completed: Completed, seconds: float) -> GradeReport:
     except ForgedRewardError as error:
         return GradeReport(verdict="unsolved", score=0.0, output=output, error=str(error), seconds=seconds)
     except RewardFileError as error:
-        how = "" if completed.end is End.EXITED else f"; the tests ended as {completed.end.value}"
-        return GradeReport(verdict="none", score=None, output=output, error=f"{error}{how}", seconds=seconds)
+        return GradeReport(verdict="none", score=None, output=output, error=str(error), seconds=seconds)
     return GradeReport(
         verdict="solved" if reward.score >= 1.0 else "unsolved",
         score=reward.score,

@@ -260,6 +260,19 @@ def test_a_wrong_answer_breaks_at_the_policy_and_keeps_the_rounds_before(backend
     assert len(outcome.rounds) == 1
 
 
+FILL = "for place in /tmp /logs /app; do head -c 31000000 /dev/zero >$place/it; done; echo full"
+
+
+def test_an_agent_that_fills_its_memory_with_files_is_never_our_failure(backend: Backend, store: FolderStore) -> None:
+    put_tokenizer(store)
+    small = ResourceProfile(memory_bytes=64 * 2**20)
+    with saying(fenced(FILL), fenced(FILL), fenced("ls")) as server:
+        request = rollout_request(put_task(store), policy_call(server.url), profile=small)
+        outcome = play(backend, store, request)
+    assert outcome.ending.kind in ("submitted", "limit")
+    assert outcome.grade.verdict == "unsolved"
+
+
 def test_an_attempt_past_its_deadline_is_not_started(backend: Backend, store: FolderStore) -> None:
     outcome = play(backend, store, rollout_request(put_task(store), deadline=time.time() - 1))
     assert (outcome.ending.kind, outcome.ending.detail, outcome.use.boxes_started) == ("infra", "worker", 0)

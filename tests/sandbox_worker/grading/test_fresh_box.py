@@ -118,6 +118,30 @@ def test_tests_that_do_not_end_for_the_reference_give_no_verdict(backend: Backen
     assert "did not end" in outcome.grade.error
 
 
+@pytest.mark.parametrize(
+    ("tests", "why"),
+    [
+        ("echo 1 >/logs/verifier/reward.txt; kill -9 $$\n", "were killed by a signal"),
+        ("python3 -c 'x = bytearray(1 << 30)' && echo 1 >/logs/verifier/reward.txt\n", "ran out of memory"),
+    ],
+)
+def test_tests_that_were_stopped_are_unsolved_for_an_agent_and_no_verdict_for_the_reference(
+    backend: Backend, store: FolderStore, tests: str, why: str
+) -> None:
+    outcome = hanging(backend, store, tests)
+    assert (outcome.grade.verdict, outcome.grade.score, outcome.ending.kind) == ("unsolved", 0.0, "submitted")
+    assert why in outcome.grade.error
+    outcome = hanging(backend, store, tests, reference=True)
+    assert (outcome.grade.verdict, outcome.ending.kind, outcome.ending.detail) == ("none", "infra", "grader")
+
+
+@pytest.mark.parametrize("left", ["truncate -s 20M a b", "head -c 20000000 /dev/zero >a; ln a b"])
+def test_a_folder_larger_than_a_box_is_the_agents_doing(backend: Backend, store: FolderStore, left: str) -> None:
+    outcome = act(backend, store, left)
+    assert (outcome.ending.kind, outcome.grade.verdict) == ("submitted", "unsolved")
+    assert "cannot be graded: /app: the files take more than" in outcome.grade.error
+
+
 def test_a_deadline_that_cuts_the_tests_short_is_not_the_agents_failure(backend: Backend, store: FolderStore) -> None:
     put_tokenizer(store)
     task = put_task(store, task_files() | {"tests/test.sh": "sleep 60\n"})
@@ -145,6 +169,11 @@ def test_nothing_that_the_tests_started_writes_after_they_ended(backend: Backend
         assert box.read("/logs/verifier/reward.txt", limit=2**25) == first
     finally:
         box.stop()
+
+
+def test_a_name_that_no_record_can_hold_is_spelled_out(backend: Backend, store: FolderStore) -> None:
+    report = graded(backend, store, """echo '{"reward": 1, "\\ud800": 2}' >/logs/verifier/reward.json\n""")
+    assert (report.verdict, report.metrics) == ("solved", {"\\ud800": 2.0})
 
 
 def test_an_agent_that_deletes_everything_is_graded(backend: Backend, store: FolderStore) -> None:
