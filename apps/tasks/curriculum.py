@@ -11,6 +11,8 @@ PRIOR = 1.0
 """Successes and failures that every task is taken to have had: a task without tries counts as even."""
 FLOOR = 0.02
 """Of the weight: what is always solved or never is still tried at times. An even task weighs 0.25 above it."""
+AT_ONCE = 2
+"""Tasks of one family side by side: few families teach at a time, but a batch should not be of one alone."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ def weight(candidate: Candidate, floor: float = FLOOR) -> float:
 def choose(candidates: Sequence[Candidate], n: int, rng: Random, *, floor: float = FLOOR) -> list[int]:
     """Ids of n different tasks, or of all if there are fewer.
 
-    Families are drawn by weight, each at most once before all have been drawn; then a task of the family, by weight.
+    Families are drawn by weight, each at most AT_ONCE times before all have been; then a task of the family, by weight.
     """
     left: dict[str, list[Candidate]] = {}
     for candidate in candidates:
@@ -68,9 +70,13 @@ def family_weight(pool: Sequence[Candidate], floor: float = FLOOR) -> float:
 
 
 def shuffled_families(left: Mapping[str, Sequence[Candidate]], rng: Random, floor: float) -> list[str]:
-    """Every family once, the heavier rather early: drawn by weight without putting back."""
-    keys = {family: rng.random() ** (1 / family_weight(pool, floor)) for family, pool in left.items()}
-    return sorted(left, key=lambda family: keys[family], reverse=True)
+    """Every family a few times, the heavier rather early: drawn by weight without putting back."""
+    cards = [
+        (rng.random() ** (1 / family_weight(pool, floor)), family)
+        for family, pool in left.items()
+        for _ in range(min(len(pool), AT_ONCE))
+    ]
+    return [family for _, family in sorted(cards, reverse=True)]
 
 
 def draw(pool: list[Candidate], rng: Random, floor: float) -> Candidate:
