@@ -138,7 +138,10 @@ def test_an_outcome_that_cannot_be_written_is_ours_and_keeps_no_other_waiting(st
 
 
 def test_closing_tells_of_what_the_store_did_not_take(tmp_path: Path) -> None:
-    writer = OutcomeWriter(FullStore(tmp_path, refusals=10_000), "abc", Sent(FolderStore(tmp_path)))
+    store = FullStore(tmp_path, refusals=10_000)
+    writer = OutcomeWriter(store, "abc", Sent(store))
     writer.put(HERE, outcome(1))
     assert not writer.close(timeout=0.5)
     assert writer.holding() == ["1:1"]
+    store.refusals = 0
+    assert writer.close(timeout=5)

@@ -182,8 +182,9 @@ def walk(channel: Channel, folder: int, prefix: str, depth: int, taken: Taken) -
             taken.add("d", found.st_mode, 0, prefix + name)
             walk_folder(channel, folder, name, prefix, depth, taken)
         elif stat.S_ISREG(found.st_mode):
-            size = send_readable(channel, folder, name, found.st_mode, taken.bytes_left)
-            taken.add("f", found.st_mode, size, prefix + name)
+            taken.add("f", found.st_mode, found.st_size, prefix + name)
+            if send_readable(channel, folder, name, found.st_mode, found.st_size) != found.st_size:
+                raise RefusedError("a file became shorter")
 
 
 def walk_folder(channel: Channel, folder: int, name: str, prefix: str, depth: int, taken: Taken) -> None:

@@ -135,7 +135,7 @@ def test_the_same_folder_gives_the_same_bytes(backend: Backend) -> None:
     ["head -c 200000 /dev/zero > large", "truncate -s 20M sparse",
      "d=.; for i in $(seq 100); do d=$d/d; done; mkdir -p $d",
      "for i in $(seq 40); do echo x > $i; done",
-     "mkdir a; seq 15000 | sed s/^/a\\//| xargs touch; seq 15000 | xargs touch",
+     "mkdir a; seq -f a/%g 15000 | xargs touch; seq 15000 | xargs touch",
      "n=$(head -c 250 /dev/zero | tr '\\0' n); mkdir -p $n/$n/$n/$n; cd $n/$n/$n/$n; seq 5000 | xargs touch"],
 )  # fmt: skip
 def test_a_snapshot_over_its_limit_is_refused(backend: Backend, make: str) -> None:
