@@ -3,9 +3,9 @@
 The state fits into six bytes a weight and comes back exactly: see `compact`.
 """
 
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal, get_args
 
 import torch
@@ -50,7 +50,7 @@ class MasterAdamW:
         self._adam = torch.optim.AdamW(self._masters.values(), lr=0.0, fused=True)
         for name, weight in self._named.items():
             untyped: Any = weight
-            untyped.register_post_accumulate_grad_hook(partial(self._add_gradient, name))
+            untyped.register_post_accumulate_grad_hook(_adder(weakref.ref(self), name))
 
     @torch.no_grad()
     def restart(self) -> None:
@@ -64,7 +64,7 @@ class MasterAdamW:
         state = next(iter(self._adam.state.values()), None)
         return int(state["step"].item()) if state else 0
 
-    def _add_gradient(self, name: str, weight: torch.Tensor) -> None:
+    def add_gradient(self, name: str, weight: torch.Tensor) -> None:
         """Move a gradient into its sum as soon as it is there: all of them at once would be another network."""
         if weight.grad is None:
             return
@@ -129,6 +129,16 @@ class MasterAdamW:
     def _moment(self, master: torch.Tensor, part: Part) -> torch.Tensor:
         moments = self._adam.state.get(master)
         return moments[_MOMENTS[part]] if moments else torch.zeros_like(master)
+
+
+def _adder(optimizer: "weakref.ref[MasterAdamW]", name: str) -> Callable[[torch.Tensor], None]:
+    """A weight's hook. It does not keep the optimiser, which knows the weight: the circle would hold both in memory."""
+
+    def add(weight: torch.Tensor) -> None:
+        if living := optimizer():
+            living.add_gradient(name, weight)
+
+    return add
 
 
 def _take_residual(master: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
