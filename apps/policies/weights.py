@@ -15,6 +15,7 @@ from tokenizers import Tokenizer
 NEEDED = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
 WEIGHTS = "model.safetensors"
 ARCHITECTURE = "llama"
+PLAIN_ROPE = "default"
 MAX_HEADER_BYTES = 100_000_000
 MAX_CONTEXT = 2**31 - 1
 EXPORT_AGAIN = "Copy or export the weights again."
@@ -121,7 +122,22 @@ def _context_tokens(path: Path) -> int:
             f"max_position_embeddings must be a whole number above 0; it is {str(context)[:80]!r}.",
             "Set it to the number of tokens that the model can read at once.",
         )
+    _check_rope(path, config)
     return context
+
+
+def _check_rope(path: Path, config: dict[str, Any]) -> None:
+    """The learner would honour a scaling that the embedded policy server does not know: two models under one name."""
+    for field in ("rope_scaling", "rope_parameters"):
+        if not (found := config.get(field)):
+            continue
+        kind = found.get("rope_type") or found.get("type") or PLAIN_ROPE if isinstance(found, dict) else None
+        if kind != PLAIN_ROPE:
+            raise PolicyImportError(
+                path,
+                f"{field} must be absent or of rope_type {PLAIN_ROPE!r}; it is {str(found)[:80]!r}.",
+                "Only plain rotary positions can be sampled and trained; take a model without scaled ones.",
+            )
 
 
 def _check_tokenizer(path: Path) -> None:

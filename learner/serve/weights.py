@@ -11,6 +11,7 @@ from learner.errors import LearnerError
 from learner.manifest import WEIGHTS_NAME, check_file, read_manifest
 from learner.serve.linear import Linear
 
+_PLAIN_ROPE = "default"
 _REMEDY = "Publish the version again from the object store."
 
 
@@ -19,8 +20,14 @@ class WeightsError(LearnerError):
 
 
 class _Rope(msgspec.Struct):
-    rope_theta: float = 10000.0
-    rope_type: str = "default"
+    rope_theta: float | None = None
+    rope_type: str | None = None
+    type: str | None = None
+    """The older name of rope_type."""
+
+    @property
+    def kind(self) -> str:
+        return self.rope_type or self.type or _PLAIN_ROPE
 
 
 class _Config(msgspec.Struct):
@@ -37,6 +44,7 @@ class _Config(msgspec.Struct):
     eos_token_id: int | list[int] | None = None
     head_dim: int | None = None
     rope_theta: float = 10000.0
+    rope_scaling: _Rope | None = None
     rope_parameters: _Rope | None = None
     hidden_act: str = "silu"
     attention_bias: bool = False
@@ -93,8 +101,7 @@ def read_shape(folder: Path) -> Shape:
         config = msgspec.json.decode(path.read_bytes(), type=_Config)
     except (OSError, msgspec.MsgspecError) as error:
         raise WeightsError(f"{path}: {error}") from error
-    rope = config.rope_parameters or _Rope(rope_theta=config.rope_theta)
-    known = config.model_type == "llama" and config.hidden_act == "silu" and rope.rope_type == "default"
+    known = config.model_type == "llama" and config.hidden_act == "silu"
     if not known or config.attention_bias or config.mlp_bias:
         raise WeightsError(
             f"{path}: the embedded server samples plain llama models only (silu, default rope, no biases); "
@@ -109,9 +116,22 @@ def read_shape(folder: Path) -> Shape:
         eps=config.rms_norm_eps,
         context=config.max_position_embeddings,
         vocab=config.vocab_size,
-        rope_theta=rope.rope_theta,
+        rope_theta=_rope_theta(config, path),
         eos=frozenset([] if eos is None else [eos] if isinstance(eos, int) else eos),
     )
+
+
+def _rope_theta(config: _Config, path: Path) -> float:
+    """Of plain rotary positions; others are refused, for the learner would train what is not sampled here."""
+    theta = config.rope_theta
+    for field, rope in (("rope_parameters", config.rope_parameters), ("rope_scaling", config.rope_scaling)):
+        if rope and rope.kind != _PLAIN_ROPE:
+            raise WeightsError(
+                f"{path}: {field} has rope_type {rope.kind!r}; the embedded server knows {_PLAIN_ROPE!r} only. "
+                "Serve it with vLLM."
+            )
+        theta = rope.rope_theta if rope and rope.rope_theta is not None else theta
+    return theta
 
 
 def load_weights(folder: Path, dtype: torch.dtype, sha256: str = "") -> tuple[Weights, str]:

@@ -15,13 +15,14 @@ from apps.policies.weights import PolicyImportError, sha256_of
 from wire.store import FolderStore
 
 pytestmark = pytest.mark.django_db
+LLAMA = {"model_type": "llama", "max_position_embeddings": 64}
 
 
 def weights_folder(folder: Path) -> Path:
     """A small one: one tensor of six numbers."""
     folder.mkdir()
     write_weights(folder, {"w": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}}, 24)
-    write(folder, "config.json", {"model_type": "llama", "max_position_embeddings": 64})
+    write(folder, "config.json", LLAMA)
     write(folder, "tokenizer_config.json", {"chat_template": "{{ messages[0].content }}"})
     Tokenizer(models.WordLevel({"a": 0, "?": 1}, unk_token="?")).save(str(folder / "tokenizer.json"))
     return folder
@@ -87,6 +88,13 @@ def test_a_missing_file_is_named(name: str, tmp_path: Path, store: FolderStore) 
         bring(folder, store)
 
 
+def test_plain_positions_are_taken_under_any_name(tmp_path: Path, store: FolderStore) -> None:
+    for number, rope in enumerate([None, {}, {"type": "default"}, {"rope_type": "default", "rope_theta": 1e5}]):
+        folder = weights_folder(tmp_path / str(number))
+        write(folder, "config.json", LLAMA | {"rope_scaling": rope})
+        assert bring(folder, store, f"policy {number}").state == "ready"
+
+
 @pytest.mark.parametrize(
     ("name", "value", "problem"),
     [
@@ -97,6 +105,9 @@ def test_a_missing_file_is_named(name: str, tmp_path: Path, store: FolderStore) 
         ("config.json", {"model_type": "llama", "max_position_embeddings": True}, "it is 'True'"),
         ("config.json", {"model_type": "llama", "max_position_embeddings": "64"}, "whole number"),
         ("config.json", {"model_type": "llama", "max_position_embeddings": 2**40}, "whole number"),
+        ("config.json", LLAMA | {"rope_scaling": {"type": "linear"}}, "rope_scaling must .* 'linear'"),
+        ("config.json", LLAMA | {"rope_scaling": {"rope_type": "yarn"}}, "rope_scaling must be absent or of rope_type"),
+        ("config.json", LLAMA | {"rope_parameters": {"rope_type": "yarn"}}, "take a model without scaled ones"),
         ("tokenizer.json", {}, "tokenizer.json: It is no tokenizer"),
         ("tokenizer_config.json", [], "JSON object"),
         ("tokenizer_config.json", {}, "chat_template must be the text of a template; it is 'None'"),
