@@ -1,5 +1,6 @@
 """The rows of one policy and one length class that are sampled together. Rows join at any step and leave when done."""
 
+import logging
 import random
 from collections import deque
 from collections.abc import Callable
@@ -12,6 +13,8 @@ from learner.serve.forward import decode, new_memory, prefill
 from learner.serve.prefixes import Prefix, PrefixCache
 from learner.serve.sampler import draw
 from learner.serve.weights import Weights
+
+log = logging.getLogger(__name__)
 
 _FIRST_ROWS = 8
 _MAX_ROWS = 64
@@ -153,10 +156,15 @@ class Cohort:
         logits, joined = [], []
         while self.waiting and read < _PREFILL_IDS and self._has_slot():
             row = self.waiting.popleft()
-            prefix, fresh = self._read(row)
-            assert prefix.logits is not None
+            try:
+                prefix, fresh = self._read(row)
+                assert prefix.logits is not None
+                self._join(row, prefix)
+            except Exception as error:  # it is in no list now: nobody else would tell of it
+                log.exception("a prompt of %s cannot be read", self.policy.name)
+                row.fail(error)
+                continue
             read += fresh
-            self._join(row, prefix)
             logits.append(prefix.logits)
             joined.append(row)
         if joined:

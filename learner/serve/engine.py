@@ -72,6 +72,7 @@ class Ticket:
     def _row_broke(self, error: Exception) -> None:
         if not self.answer.done():
             self.answer.set_exception(EngineError(f"sampling broke: {type(error).__name__}: {error}"))
+        self.cancel()  # its other rows are for nobody
         self.rows = []
 
     def _row_done(self) -> None:

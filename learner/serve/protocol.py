@@ -97,13 +97,15 @@ def check_sampling(request: CompletionRequest | ChatRequest) -> None:
     for name, neutral in _NEUTRAL.items():
         if getattr(request, name, neutral[0]) not in neutral:
             raise ApiError(422, f"{name} must be {neutral[0]}", param=name, code="unsupported_value")
-    limits: tuple[tuple[str, Any, float, float], ...] = (
-        ("n", request.n, 1, 128),
-        ("max_tokens", 1 if request.max_tokens is None else request.max_tokens, 1, 1 << 20),
-        ("temperature", request.temperature, 0, 100),
+    limits: tuple[tuple[str, float, float], ...] = (
+        ("n", 1, 128),
+        ("max_tokens", 1, 1 << 20),
+        ("max_completion_tokens", 1, 1 << 20),
+        ("temperature", 0, 100),
     )
-    for name, value, low, high in limits:
-        if not low <= value <= high:
+    for name, low, high in limits:
+        value: Any = getattr(request, name, None)
+        if value is not None and not low <= value <= high:
             raise ApiError(422, f"{name} must lie between {low} and {high}", param=name, code="invalid_value")
 
 

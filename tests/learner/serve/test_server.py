@@ -118,6 +118,12 @@ def test_what_is_refused_is_named(
     assert server.refuse("/v1/completions", body | change) == (status, param, code)
 
 
+@pytest.mark.parametrize("field", ["max_tokens", "max_completion_tokens"])
+def test_a_chat_cannot_ask_for_less_than_one_token(server: Server, field: str) -> None:
+    body: dict[str, object] = {"model": "12@0", "messages": [{"role": "user", "content": "hi"}], field: -3}
+    assert server.refuse("/v1/chat/completions", body) == (422, field, "invalid_value")
+
+
 def test_loading_is_idempotent_and_a_name_keeps_its_weights(server: Server) -> None:
     assert server.load("12@0", "runs/12/0").json()["loaded"] is False
     assert server.refuse("/v1/policies", {"name": "12@0", "prefix": "runs/12/1"}) == (409, "name", "name_taken")
