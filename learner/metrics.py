@@ -13,7 +13,6 @@ class TokenSums:
     tokens: int = 0
     entropy: float = 0.0
     kl: float = 0.0
-    clipped: float = 0.0
     mismatch: float = 0.0
     importance: float = 0.0
     importance_squared: float = 0.0

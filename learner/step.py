@@ -10,7 +10,7 @@ import torch
 
 from learner.batch import Lesson, Plan, plan_step
 from learner.errors import LearnerError
-from learner.losses.grpo import grpo_objective, was_clipped
+from learner.losses.grpo import grpo_objective
 from learner.losses.sft import sft_objective
 from learner.messages import SampleGroup, StepKind, StepMetrics, StepSettings
 from learner.metrics import TokenSums
@@ -113,7 +113,6 @@ def _objective(network: Network, hidden: torch.Tensor, part: _Part, step: Step, 
     prox = logp.detach()
     clip_low, clip_high, cap = settings.clip_low, settings.clip_high, settings.importance_cap
     sums.add_mismatch(prox, part.behaviour, cap)
-    sums.clipped += float(was_clipped(prox, prox, part.advantages, clip_low=clip_low, clip_high=clip_high).sum())
     terms = grpo_objective(
         logp,
         prox,
@@ -149,7 +148,6 @@ def _report(step: Step, plan: Plan, sums: TokenSums, norm: float, seconds: float
         write_seconds=0.0,
         tokens_per_second=sums.tokens / seconds if seconds else 0.0,
         kl=sums.mean(sums.kl) if learned else None,
-        clip_fraction=sums.mean(sums.clipped) if learned else None,
         mismatch=sums.mean(sums.mismatch) if learned else None,
         importance_max=sums.importance_max if learned else None,
         truncated_fraction=sums.mean(sums.truncated) if learned else None,

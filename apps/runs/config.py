@@ -26,7 +26,10 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     grpo_steps: Annotated[int, Meta(ge=0, le=100_000)] = 60
     learning_rate: Annotated[float, Meta(gt=0, le=1)] = 3e-5
     clip_low: Annotated[float, Meta(gt=0, lt=1)] = 0.2
+    """How far below 1 the ratio of new to old probability may go. A batch is one update, so it is 1 and nothing is
+    clipped: this bound, and the one above, change nothing as long as that is so."""
     clip_high: Annotated[float, Meta(gt=0, lt=10)] = 0.2
+    """How far above 1."""
     importance_cap: Annotated[float, Meta(ge=1)] = 2.0
     max_grad_norm: Annotated[float, Meta(gt=0)] = 1.0
     beta_1: Annotated[float, Meta(ge=0, lt=1)] = 0.9

@@ -24,14 +24,6 @@ def grpo_objective(
     return truncated(importance(prox, behaviour), importance_cap) * surrogate
 
 
-def was_clipped(
-    logp: torch.Tensor, prox: torch.Tensor, advantages: torch.Tensor, *, clip_low: float, clip_high: float
-) -> torch.Tensor:
-    """Tokens that the clip keeps from moving further: (T,)."""
-    ratio = torch.exp(logp - prox)
-    return ((advantages > 0) & (ratio > 1 + clip_high)) | ((advantages < 0) & (ratio < 1 - clip_low))
-
-
 def sequence_weights(lengths_of_groups: Sequence[Sequence[int]]) -> list[list[float]]:
     """Weight of each token of each sequence: the mean over the sequence, then its group, then the groups.
 

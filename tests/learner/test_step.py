@@ -48,6 +48,7 @@ def test_on_policy_there_is_no_mismatch_and_the_loss_is_minus_the_mean_advantage
     assert metrics.importance_max == pytest.approx(1, abs=1e-3)
     assert metrics.effective_sample == pytest.approx(1, abs=1e-4)
     assert metrics.truncated_fraction == 0
+    assert metrics.clip_fraction is None
     assert metrics.loss == pytest.approx(0, abs=1e-4)
     assert metrics.grad_norm > 0
 

@@ -256,7 +256,6 @@ class Builder:
             write_seconds=0.4,
             tokens_per_second=1450 + 60 * jitter,
             kl=0.0009 + 0.0003 * abs(jitter) if grpo else None,
-            clip_fraction=0.03 + 0.01 * abs(jitter) if grpo else None,
             mismatch=0.0016 + 0.0002 * abs(jitter) if grpo else None,
             effective_sample=0.93 + 0.01 * jitter if grpo else None,
             truncated_fraction=0.0 if grpo else None,
