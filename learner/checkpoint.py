@@ -5,7 +5,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +30,7 @@ from wire.store import Store, StoreError
 TRAINER = "trainer"
 """The folder of what a resumable checkpoint adds: state.json, and a file a part of the optimiser's state."""
 _STATE = "state.json"
-_COPIED = (
+_COMPANIONS = (
     "config.json",
     "generation_config.json",
     "tokenizer.json",
@@ -79,11 +79,16 @@ def _scratch(folder: Path) -> Iterator[Path]:
         yield Path(fresh)
 
 
+def read_companions(folder: Path) -> dict[str, bytes]:
+    """What every version of a policy has beside its weights, by name: config, tokenizer, chat template."""
+    return {name: (folder / name).read_bytes() for name in _COMPANIONS if (folder / name).is_file()}
+
+
 def write_checkpoint(
     store: Store,
     prefix: str,
     tensors: Tensors,
-    copied_from: Path,
+    companions: Mapping[str, bytes],
     scratch: Path,
     resume: Resume | None = None,
 ) -> Manifest:
@@ -91,7 +96,7 @@ def write_checkpoint(
     top = prefix.rstrip("/")
     try:
         with _scratch(scratch) as folder:
-            manifest = _write_files(folder, tensors, copied_from, resume)
+            manifest = _write_files(folder, tensors, companions, resume)
             names = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
             names.sort(key=lambda name: name == WEIGHTS_NAME)
             for name in names:
@@ -102,14 +107,13 @@ def write_checkpoint(
     return manifest
 
 
-def _write_files(folder: Path, tensors: Tensors, copied_from: Path, resume: Resume | None) -> Manifest:
+def _write_files(folder: Path, tensors: Tensors, companions: Mapping[str, bytes], resume: Resume | None) -> Manifest:
     weights = folder / WEIGHTS_NAME
     _save(tensors, weights)
     digest = file_sha256(weights)
     trainer = _write_trainer(folder / TRAINER, resume, digest) if resume else {}
-    for name in _COPIED:
-        if (copied_from / name).is_file():
-            shutil.copyfile(copied_from / name, folder / name)
+    for name, data in companions.items():
+        (folder / name).write_bytes(data)
     return Manifest(
         weights_sha256=digest,
         weights_bytes=weights.stat().st_size,

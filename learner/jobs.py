@@ -50,9 +50,9 @@ class Worker:
     def __init__(self, settings: Settings, consumer: Any) -> None:
         store = open_store(settings.store_url)
         cache = settings.data / "cache" / "learner"
-        beside = store.root / ".unfinished" if isinstance(store, FolderStore) else cache / "unfinished"
+        beside = store.root if isinstance(store, FolderStore) else settings.data / "cache"
         self.incarnation = Incarnation("learner", store, beat, self._status, self._obey)
-        self.taker = StepTaker(self.incarnation.id, store, Folders(cache, beside), reply)
+        self.taker = StepTaker(self.incarnation.id, store, Folders(cache, beside / ".unfinished"), reply)
         self.draining = False
         self._consumer = consumer
 

@@ -47,7 +47,11 @@ def check_file(path: Path, expected: str, remedy: str) -> None:
 def read_manifest(folder: Path) -> Manifest | None:
     """None where the folder has no manifest: an imported policy, or a checkpoint that was never finished."""
     path = folder / MANIFEST_NAME
-    return msgspec.json.decode(path.read_bytes(), type=Manifest) if path.is_file() else None
+    return decode_manifest(path.read_bytes()) if path.is_file() else None
+
+
+def decode_manifest(data: bytes) -> Manifest:
+    return msgspec.json.decode(data, type=Manifest)
 
 
 def encode_manifest(manifest: Manifest) -> bytes:

@@ -118,6 +118,7 @@ class StepMetrics(Message, frozen=True, kw_only=True):
     kl: float | None = None
     """Mean k3 of the learner at the start of the step against the sampler, nats a token."""
     clip_fraction: float | None = None
+    """Not defined while a batch is one update: each ratio is then that of the weights to themselves, which is 1."""
     mismatch: float | None = None
     """Mean |log-probability of learner minus sampler|, trainable tokens."""
     importance_max: float | None = None
@@ -134,8 +135,10 @@ class StepOutcome(Message, frozen=True, kw_only=True):
     step_id: int
     fence: int
     incarnation: str
-    state: Literal["made", "not_resident", "failed"]
-    """not_resident: the optimiser state that the parent needs is neither in memory nor in the store."""
+    state: Literal["made", "not_resident", "not_read", "not_written", "failed"]
+    """not_resident: the optimiser state that the parent needs is neither in memory nor in the store.
+    not_read, not_written: the store did not give what the step needs, or did not take what it made. What is in memory
+    is as good as before: the same step sent again under a new fence goes on from there."""
     error: str = ""
     prefix: str = ""
     digest: str = ""

@@ -5,12 +5,21 @@ from pathlib import Path
 
 import torch
 
-from learner.checkpoint import Resume, check_weights, read_resume
+from learner.checkpoint import Resume, check_weights, read_companions, read_resume
 from learner.messages import StepMetrics, StepRequest
 from learner.network import Network
 from learner.optimizer import MasterAdamW
 
 _DTYPE = torch.bfloat16
+
+
+@dataclass(frozen=True)
+class Made:
+    """A step that was made, as far as the memory goes."""
+
+    step_id: int
+    batch_key: str
+    metrics: StepMetrics
 
 
 @dataclass
@@ -21,28 +30,38 @@ class Resident:
     version: int
     network: Network
     optimizer: MasterAdamW
-    unwritten: tuple[int, str, StepMetrics] | None = None
-    """Step id, batch key and numbers of an update that was made but could not be written yet."""
+    companions: dict[str, bytes]
+    """The files that stand beside the weights: the same for every version of a run."""
+    newest: Made | None = None
+    """The step that it made last, until it learns another: asked for again, it is only written again."""
+    written: bool = True
+    """False while the newest step has not reached the store: what is in memory is no version then."""
 
     def holds(self, run_id: int, version: int) -> bool:
-        return (self.run_id, self.version) == (run_id, version) and self.unwritten is None
+        return (self.run_id, self.version) == (run_id, version) and self.written
 
     def made(self, request: StepRequest) -> StepMetrics | None:
-        """The numbers of this very step, if only its writing failed before."""
-        if self.unwritten and self.unwritten[:2] == (request.step_id, request.batch_key):
-            return self.unwritten[2]
+        """The numbers of this very step, if it was made already."""
+        newest = self.newest
+        if newest and (newest.step_id, newest.batch_key) == (request.step_id, request.batch_key):
+            return newest.metrics
         return None
 
+    def keep_made(self, request: StepRequest, metrics: StepMetrics) -> None:
+        """The request's step is made, and not written yet if it changed anything."""
+        self.newest = Made(request.step_id, request.batch_key, metrics)
+        self.written = not metrics.trained_tokens
 
-def settle(resident: Resident | None, request: StepRequest, parent: Path) -> Resident | None:
+    def keep_written(self, version: int) -> None:
+        self.version = version
+        self.written = True
+
+
+def load_parent(request: StepRequest, parent: Path) -> Resident | None:
     """The parent version, ready for the request's step; None if its optimiser state is nowhere.
 
     parent is the local folder of its weights. Raises DamagedFileError, CheckpointError or NetworkError.
     """
-    if resident and resident.holds(request.run_id, request.parent_version):
-        if request.fresh_optimizer:
-            resident.optimizer.restart()
-        return resident
     resume = None if request.fresh_optimizer else read_resume(parent)
     if resume is None and not request.fresh_optimizer:
         return None
@@ -55,4 +74,4 @@ def load(run_id: int, version: int, folder: Path, resume: Resume | None) -> Resi
     optimizer = MasterAdamW(network.module)
     if resume:
         optimizer.restore(resume.state)
-    return Resident(run_id, version, network, optimizer)
+    return Resident(run_id, version, network, optimizer, read_companions(folder))

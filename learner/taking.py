@@ -9,12 +9,12 @@ from pathlib import Path
 
 import msgspec
 
-from learner.checkpoint import Resume, write_checkpoint
+from learner.checkpoint import CheckpointError, Resume, write_checkpoint
 from learner.errors import LearnerError
-from learner.manifest import read_manifest
+from learner.manifest import MANIFEST_NAME, Manifest, decode_manifest
 from learner.memory import give_back
 from learner.messages import BatchData, StepMetrics, StepOutcome, StepReady, StepRequest
-from learner.resident import Resident, settle
+from learner.resident import Resident, load_parent
 from learner.step import Step, take_step
 from wire.incarnation import Orders
 from wire.store import MissingObjectError, Store, StoreError
@@ -92,50 +92,66 @@ class StepTaker:
         )
         try:
             outcome = self._made(request, base)
-            self.taken += 1
-        except (LearnerError, StoreError) as error:
-            self.failed += 1
-            log.warning("step %s of run %s failed: %s", request.step_id, request.run_id, error)
+        except (LearnerError, MissingObjectError) as error:
             outcome = msgspec.structs.replace(base, error=str(error))
+        except StoreError as error:  # from reading: nothing was begun
+            outcome = msgspec.structs.replace(base, state="not_read", error=str(error))
         except Exception as error:
-            self.failed += 1
             log.exception("step %s of run %s broke", request.step_id, request.run_id)
             self._resident = None  # what it holds is not known any more
             outcome = msgspec.structs.replace(base, error=f"{type(error).__name__}: {error}")
+        self._count(outcome)
         return msgspec.structs.replace(outcome, finished_at=time.time())
+
+    def _count(self, outcome: StepOutcome) -> None:
+        if outcome.state == "made":
+            self.taken += 1
+            return
+        self.failed += 1
+        log.warning("step %s of run %s: %s %s", outcome.step_id, outcome.run_id, outcome.state, outcome.error)
 
     def _made(self, request: StepRequest, base: StepOutcome) -> StepOutcome:
         self._keep_going(request)
-        parent = self._store.local_folder(request.parent_prefix, self._folders.cache)
         metrics = self._resident.made(request) if self._resident else None
         if metrics is None:
-            began = time.monotonic()
-            settled = settle(self._given_up(request), request, parent)
-            if settled is None:
-                return msgspec.structs.replace(base, state="not_resident")
-            self._resident = settled
-            metrics = self._learn(settled, request, load_seconds=time.monotonic() - began)
+            metrics = self._learned(request)
+        if metrics is None:
+            return msgspec.structs.replace(base, state="not_resident")
         assert self._resident is not None
         if not metrics.trained_tokens:
-            return self._skipped(request, base, parent, metrics)
-        return self._written(self._resident, request, base, parent, metrics)
+            return self._skipped(self._resident, request, base, metrics)
+        return self._written(self._resident, request, base, metrics)
 
-    def _given_up(self, request: StepRequest) -> Resident | None:
-        """What is in memory, if the request can use it; else its memory is freed before another version is loaded."""
-        if self._resident and not self._resident.holds(request.run_id, request.parent_version):
-            self._resident = None
-        return self._resident
-
-    def _learn(self, resident: Resident, request: StepRequest, *, load_seconds: float) -> StepMetrics:
-        step = Step(request.kind, self._batch(request).groups, request.settings)
+    def _learned(self, request: StepRequest) -> StepMetrics | None:
+        """Make the update in memory; None if the optimiser state that it needs is nowhere."""
+        batch = self._batch(request)
+        began = time.monotonic()
+        resident = self._settled(request)
+        if resident is None:
+            return None
+        load_seconds = time.monotonic() - began
+        step = Step(request.kind, batch.groups, request.settings)
         metrics = take_step(resident.network, resident.optimizer, step, lambda: self._keep_going(request))
         give_back()  # before the checkpoint is written, which needs much, too
         metrics = msgspec.structs.replace(metrics, load_seconds=load_seconds)
         if request.kind == "sft" and not metrics.trained_tokens:
             raise LearnerError("the batch holds no trainable id")
-        if metrics.trained_tokens:
-            resident.unwritten = (request.step_id, request.batch_key, metrics)
+        resident.keep_made(request, metrics)
         return metrics
+
+    def _settled(self, request: StepRequest) -> Resident | None:
+        """The parent version in memory, ready for the step. Another one is let go of before the parent is loaded."""
+        if self._resident and self._resident.holds(request.run_id, request.parent_version):
+            if request.fresh_optimizer:
+                self._resident.optimizer.restart()
+            return self._resident
+        self._resident = None
+        try:
+            self._store.drop_copies(self._folders.cache, {request.parent_prefix})  # older ones, to make room
+            self._resident = load_parent(request, self._store.local_folder(request.parent_prefix, self._folders.cache))
+        except OSError as error:
+            raise StoreError(f"{request.parent_prefix} cannot be read: {error}") from error
+        return self._resident
 
     def _batch(self, request: StepRequest) -> BatchData:
         try:
@@ -143,11 +159,12 @@ class StepTaker:
         except msgspec.MsgspecError as error:
             raise LearnerError(f"batch {request.batch_key} cannot be read: {error}") from error
 
-    def _skipped(self, request: StepRequest, base: StepOutcome, parent: Path, metrics: StepMetrics) -> StepOutcome:
+    def _skipped(
+        self, resident: Resident, request: StepRequest, base: StepOutcome, metrics: StepMetrics
+    ) -> StepOutcome:
         """Every group was flat: the new version is its parent under a new number, and nothing is written."""
-        assert self._resident is not None
-        self._resident.version = request.version
-        manifest = read_manifest(parent)
+        manifest = self._manifest(request.parent_prefix)
+        resident.keep_written(request.version)
         return msgspec.structs.replace(
             base,
             state="made",
@@ -159,19 +176,29 @@ class StepTaker:
             metrics=metrics,
         )
 
+    def _manifest(self, prefix: str) -> Manifest | None:
+        """None for an imported policy."""
+        try:
+            return decode_manifest(self._store.get(f"{prefix}/{MANIFEST_NAME}"))
+        except MissingObjectError:
+            return None
+
     def _written(
-        self, resident: Resident, request: StepRequest, base: StepOutcome, parent: Path, metrics: StepMetrics
+        self, resident: Resident, request: StepRequest, base: StepOutcome, metrics: StepMetrics
     ) -> StepOutcome:
-        """If writing fails the update stays in memory as unwritten: the same step tried again only writes."""
+        """What cannot be written stays in memory: the same step sent again only writes."""
         began = time.monotonic()
         resume = None
         if request.resumable:
             resume = Resume(request.run_id, request.version, request.kind, resident.optimizer.compact())
-        manifest = write_checkpoint(
-            self._store, request.write_prefix, resident.network.tensors(), parent, self._folders.scratch, resume
-        )
-        resident.version = request.version
-        resident.unwritten = None
+        files, scratch = resident.companions, self._folders.scratch
+        try:
+            manifest = write_checkpoint(
+                self._store, request.write_prefix, resident.network.tensors(), files, scratch, resume
+            )
+        except CheckpointError as error:
+            return msgspec.structs.replace(base, state="not_written", error=str(error))
+        resident.keep_written(request.version)
         return msgspec.structs.replace(
             base,
             state="made",

@@ -7,7 +7,8 @@ import os
 import secrets
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlparse
 
@@ -25,7 +26,7 @@ class MissingObjectError(StoreError):
 
 
 class Store(ABC):
-    """Objects by key. Keys are relative, use '/', and hold no '..'."""
+    """Objects by key. Keys are relative, use '/', and hold no '..'. What cannot be read or written is a StoreError."""
 
     @abstractmethod
     def put(self, key: str, data: bytes) -> None:
@@ -52,6 +53,10 @@ class Store(ABC):
         """A local folder that holds all objects below prefix: the store's own, or a copy in cache."""
 
     @abstractmethod
+    def drop_copies(self, cache: Path, keep: Collection[str]) -> None:
+        """Delete what local_folder has copied into cache, but for what lies below the prefixes to keep."""
+
+    @abstractmethod
     def size(self, prefix: str) -> int:
         """Bytes of all objects below a prefix."""
 
@@ -64,6 +69,22 @@ def _checked(key: str) -> str:
     if not key or key.startswith("/") or ".." in key.split("/") or "\0" in key:
         raise StoreError(f"object store: {key!r} is no valid key")
     return key
+
+
+_ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
+
+
+@contextmanager
+def _named(verb: str, key: str) -> Iterator[None]:
+    """Whatever the file system or a bucket's client raises is the store's own error, which says what was asked."""
+    try:
+        yield
+    except StoreError:
+        raise
+    except Exception as error:  # each client has its own
+        if verb == "read" and isinstance(error, _ABSENT):
+            raise MissingObjectError(key) from error
+        raise StoreError(f"object store: cannot {verb} {key!r}: {type(error).__name__}: {error}") from error
 
 
 class FolderStore(Store):
@@ -127,30 +148,33 @@ class FolderStore(Store):
         _sync_folder(target.parent)
 
     def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
-        try:
-            with self._path(key).open("rb") as file:
-                file.seek(start)
-                return file.read() if length is None else file.read(length)
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
-            raise MissingObjectError(key) from error
+        with _named("read", key), self._path(key).open("rb") as file:
+            file.seek(start)
+            return file.read() if length is None else file.read(length)
 
     def list(self, prefix: str) -> Iterator[str]:
         top = self._path(prefix.rstrip("/"))
-        if top.is_file():
-            yield prefix.rstrip("/")
-            return
         base = len(os.fspath(self.root)) + 1
-        found = (os.path.join(folder, name) for folder, _, names in os.walk(top) for name in names)
+        with _named("list", prefix):
+            if top.is_file():
+                yield prefix.rstrip("/")
+                return
+            found = [os.path.join(folder, name) for folder, _, names in _walk(top) for name in names]
         yield from sorted(path[base:] for path in found if not path.endswith(".tmp"))
 
     def local_folder(self, prefix: str, cache: Path) -> Path:
         folder = self._path(prefix.rstrip("/"))
-        if not folder.is_dir():
-            raise MissingObjectError(prefix)
+        with _named("read", prefix):
+            if not folder.is_dir():
+                raise MissingObjectError(prefix)
         return folder
 
+    def drop_copies(self, cache: Path, keep: Collection[str]) -> None:
+        """It makes none."""
+
     def size(self, prefix: str) -> int:
-        return sum(self._path(key).stat().st_size for key in self.list(prefix))
+        with _named("read", prefix):
+            return sum(self._path(key).stat().st_size for key in self.list(prefix))
 
     def delete(self, prefix: str) -> None:
         target = self._path(prefix.rstrip("/"))
@@ -170,30 +194,33 @@ class BucketStore(Store):
         return f"{self.root.rstrip('/')}/{_checked(key)}"
 
     def put(self, key: str, data: bytes) -> None:
-        self.fs.pipe_file(self._path(key), data)
+        with _named("write", key):
+            self.fs.pipe_file(self._path(key), data)
 
     def put_if_absent(self, key: str, data: bytes) -> bool:
-        try:
-            self.fs.pipe_file(self._path(key), data, mode="create")
-        except FileExistsError:
-            return False
+        with _named("write", key):
+            try:
+                self.fs.pipe_file(self._path(key), data, mode="create")
+            except FileExistsError:
+                return False
         return True
 
     def put_file(self, key: str, path: Path) -> None:
-        self.fs.put_file(str(path), self._path(key))
+        with _named("write", key):
+            self.fs.put_file(str(path), self._path(key))
         path.unlink()
 
     def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
         end = None if length is None else start + length
-        try:
+        with _named("read", key):
             return bytes(self.fs.cat_file(self._path(key), start=start, end=end))
-        except FileNotFoundError as error:
-            raise MissingObjectError(key) from error
 
     def list(self, prefix: str) -> Iterator[str]:
         top = self._path(prefix.rstrip("/"))
         base = len(self.root.rstrip("/")) + 1
-        yield from sorted(path[base:] for path in self.fs.find(top))
+        with _named("list", prefix):
+            found = self.fs.find(top)
+        yield from sorted(path[base:] for path in found)
 
     def local_folder(self, prefix: str, cache: Path) -> Path:
         keys = list(self.list(prefix))
@@ -204,16 +231,41 @@ class BucketStore(Store):
             if not target.exists():
                 target.parent.mkdir(parents=True, exist_ok=True)
                 beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
-                self.fs.get_file(self._path(key), str(beside))
+                with _named("read", key):
+                    self.fs.get_file(self._path(key), str(beside))
                 os.replace(beside, target)
         return cache / prefix.rstrip("/")
 
+    def drop_copies(self, cache: Path, keep: Collection[str]) -> None:
+        kept = [cache / prefix.rstrip("/") for prefix in keep]
+        for folder, _, names in os.walk(cache, topdown=False):
+            here = Path(folder)
+            if any(here.is_relative_to(one) for one in kept):
+                continue
+            for name in names:
+                (here / name).unlink(missing_ok=True)
+            if here != cache and not any(here.iterdir()):
+                here.rmdir()
+
     def size(self, prefix: str) -> int:
-        return sum(int(self.fs.size(self._path(key))) for key in self.list(prefix))
+        with _named("read", prefix):
+            return sum(int(self.fs.size(self._path(key))) for key in self.list(prefix))
 
     def delete(self, prefix: str) -> None:
-        for key in list(self.list(prefix)):
-            self.fs.rm_file(self._path(key))
+        with _named("delete", prefix):
+            for key in list(self.list(prefix)):
+                with suppress(FileNotFoundError):  # another was faster
+                    self.fs.rm_file(self._path(key))
+
+
+def _walk(top: Path) -> Iterator[tuple[str, list[str], list[str]]]:
+    """As os.walk, which by itself leaves out without a word what it cannot read. What is not there holds nothing."""
+
+    def refuse(error: OSError) -> None:
+        if not isinstance(error, _ABSENT):
+            raise error
+
+    return os.walk(top, onerror=refuse)
 
 
 def _make_folder(folder: Path) -> None:

@@ -54,7 +54,8 @@ class Shelf:
                 self._served.move_to_end(name)
                 return known, False
             self._make_room()
-            served = await asyncio.to_thread(self._read, name, prefix, digest)
+            kept = {prefix, *(other.policy.prefix for other in self.all())}
+            served = await asyncio.to_thread(self._read, name, prefix, digest, kept)
             self._served[name] = served
             return served, True
 
@@ -71,8 +72,10 @@ class Shelf:
                 raise ApiError(503, message, param="name", code="no_room")
             self.drop(idle[0])
 
-    def _read(self, name: str, prefix: str, digest: str) -> Served:
+    def _read(self, name: str, prefix: str, digest: str, kept: set[str]) -> Served:
+        """kept: prefixes whose local copies, if the store makes any, stay."""
         try:
+            self._store.drop_copies(self._cache, kept)
             folder = self._store.local_folder(prefix, self._cache)
             weights, found = load_weights(folder, self._dtype, digest)
             text = Text(folder)

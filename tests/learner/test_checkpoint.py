@@ -3,7 +3,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from learner.checkpoint import CheckpointError, Resume, check_weights, read_resume, write_checkpoint
+from learner.checkpoint import (
+    CheckpointError,
+    Resume,
+    check_weights,
+    read_companions,
+    read_resume,
+    write_checkpoint,
+)
 from learner.manifest import DamagedFileError, read_manifest
 from learner.network import Network
 from learner.optimizer import MasterAdamW
@@ -22,7 +29,8 @@ class Written:
 
     def write(self, *, resumable: bool = False) -> Path:
         resume = Resume(7, 1, "grpo", self.optimizer.compact()) if resumable else None
-        write_checkpoint(self.store, "runs/7/1", self.network.tensors(), self.parent, self.scratch, resume)
+        files = read_companions(self.parent)
+        write_checkpoint(self.store, "runs/7/1", self.network.tensors(), files, self.scratch, resume)
         return self.store.root / "runs/7/1"
 
 

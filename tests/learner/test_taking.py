@@ -1,14 +1,17 @@
+import gc
 import time
+import weakref
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from learner.messages import SampleGroup
 from tests.learner.full_disk import no_room_for
 from tests.learner.shop import Shop
 from tests.learner.tiny import groups
 from wire.incarnation import Orders
-from wire.store import BucketStore
+from wire.store import BucketStore, FolderStore, StoreError
 
 
 @pytest.fixture
@@ -96,18 +99,93 @@ def test_a_batch_without_signal_is_skipped_and_writes_nothing(shop: Shop) -> Non
     assert shop.take(3, parent_prefix="runs/7/1").state == "made"
 
 
-def test_a_full_disk_fails_the_step_and_trying_again_only_writes(shop: Shop) -> None:
+def test_a_full_disk_is_told_of_and_trying_again_only_writes(shop: Shop) -> None:
     shop.take(1)
     with no_room_for(20_000):
-        failed = shop.take(2)
-    assert failed.state == "failed"
-    assert "could not be written" in failed.error
+        full = shop.take(2)
+    assert full.state == "not_written"
+    assert "could not be written" in full.error
     again = shop.take(2, fence=2)
     assert again.state == "made"
+    assert weights_without_trouble(shop, 2) == shop.weights(2)
+
+
+def weights_without_trouble(shop: Shop, version: int) -> bytes:
+    """What another learner makes of the same batches, with nothing in its way."""
     other = Shop(shop.folder / "other")
-    other.take(1)
-    other.take(2)
-    assert other.weights(2) == shop.weights(2)
+    for each in range(1, version + 1):
+        other.take(each)
+    return other.weights(version)
+
+
+def test_a_step_sent_again_after_it_was_made_is_only_written_again(shop: Shop) -> None:
+    shop.take(1)
+    first = shop.take(2)
+    again = shop.take(2, fence=2, write_prefix="runs/7/2-2")
+    assert (again.state, again.prefix, again.digest) == ("made", "runs/7/2-2", first.digest)
+    assert shop.take(3, parent_prefix="runs/7/2-2").state == "made"
+    assert weights_without_trouble(shop, 3) == shop.weights(3)
+
+
+def test_a_skipped_step_sent_again_is_skipped_again(shop: Shop) -> None:
+    shop.take(1)
+    shop.take(2, batch=groups()[2:])
+    again = shop.take(2, batch=groups()[2:], fence=2)
+    assert (again.state, again.skipped, again.prefix) == ("made", True, "runs/7/1")
+    assert shop.take(3, parent_prefix="runs/7/1").state == "made"
+
+
+class Flaky(FolderStore):
+    """A store that does not give some of its objects at times."""
+
+    away = ""
+
+    def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
+        if self.away and key.startswith(self.away):
+            raise StoreError("object store: connection refused")
+        return super().get(key, start=start, length=length)
+
+
+@pytest.mark.parametrize(("away", "batch"), [("batches", None), ("runs/7/1", groups()[2:])])
+def test_a_store_that_does_not_answer_costs_no_optimiser_state(
+    tmp_path: Path, away: str, batch: tuple[SampleGroup, ...] | None
+) -> None:
+    store = Flaky(tmp_path / "store")
+    shop = Shop(tmp_path, store)
+    shop.take(1)
+    store.away = away
+    unread = shop.take(2, batch=batch)
+    assert (unread.state, unread.error) == ("not_read", "object store: connection refused")
+    store.away = ""
+    assert shop.take(2, batch=batch, fence=2).state == "made"
+
+
+def test_a_parent_in_memory_is_not_fetched_and_old_copies_go(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, BucketStore("memory://learner-copies"))
+    for version in (1, 2, 3):
+        shop.take(version, resumable=version == 2)
+    assert copies(shop) == {"policies/tiny"}
+    assert shop.take(3, step_id=999, version=4, parent_version=2, parent_prefix="runs/7/2").state == "made"
+    assert copies(shop) == {"runs/7/2"}
+
+
+def copies(shop: Shop) -> set[str]:
+    cache = shop.folder / "cache"
+    return {str(path.parent.relative_to(cache)) for path in cache.rglob("model.safetensors")}
+
+
+def test_what_a_learner_lets_go_of_leaves_memory_at_once(shop: Shop) -> None:
+    shop.take(1)
+    resident = shop.taker._resident  # noqa: SLF001
+    assert resident is not None
+    weights, sums = weakref.ref(next(resident.network.module.parameters())), weakref.ref(resident.optimizer)
+    del resident
+    gc.disable()  # the collector would come too late: it counts objects, not their bytes
+    try:
+        shop.take(2, step_id=999, parent_version=0, parent_prefix="policies/tiny", fresh_optimizer=True)
+        assert (weights(), sums()) == (None, None)
+    finally:
+        gc.enable()
 
 
 def test_an_update_that_was_never_written_is_no_parent(shop: Shop) -> None:
