@@ -24,7 +24,7 @@ from wire.store import Store
 
 def feed_learner(run: Run, config: RunConfig, store: Store, *, now: datetime) -> None:
     """Hand the next batch over, if there is one and nothing stands in the way."""
-    resend_unheld(run, config, now=now)
+    resend_unheld(run, config, store, now=now)
     if not run.dispatching or run.training_ended or batch_open(run) or not has_learner(run):
         return
     batch = _next_batch(run, config, store)

@@ -1,7 +1,7 @@
 """What the learner made becomes the newest version, or the reason why it could not."""
 
 import logging
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 from django.db import transaction
@@ -11,14 +11,18 @@ from apps.buffer.models import Sample
 from apps.lifecycle.announce import announce
 from apps.runs.models import Run
 from apps.training import states
+from apps.training.hand_over import send_again
 from apps.training.models import LearnerStep
-from apps.training.rewind import rewind
+from apps.training.rewind import give_back
 from learner.messages import StepOutcome
 from wire.store import MissingObjectError, Store
 
 log = logging.getLogger(__name__)
 
 MOST_FAILURES = 3
+STORE_TROUBLE = frozenset({"not_read", "not_written"})
+"""Outcomes that may be another the next time: the disk is full, or the bucket does not answer."""
+AGAIN_AFTER = timedelta(seconds=30)
 
 
 class WrongOutcomeError(Exception):
@@ -42,9 +46,21 @@ def adopt_step(run: Run, store: Store, *, now: datetime) -> bool:
         raise WrongOutcomeError(step.outcome_key())
     if outcome.state == "made":
         _apply(run, step, outcome)
+    elif outcome.state in STORE_TROUBLE:
+        _try_again(run, step, outcome, now)
     else:
-        _give_back(run, step, outcome, now)
+        reason = outcome.error or outcome.state
+        # The learner that had the parent's optimiser state is gone: go back to where it was written down.
+        give_back(run, step, reason=reason, now=now, to_resumable=outcome.state == "not_resident")
     return True
+
+
+def _try_again(run: Run, step: LearnerStep, outcome: StepOutcome, now: datetime) -> None:
+    """The store would not give or take; the learner still has what it made. Each wait is longer than the last."""
+    if step.note_trouble(outcome.error):
+        announce(run.stream(), "step.waits", outcome.error, {"version": step.version})
+    if now >= step.sent_at + step.fence * AGAIN_AFTER:
+        send_again(run, step, run.config, trouble=outcome.error, now=now)
 
 
 def _apply(run: Run, step: LearnerStep, outcome: StepOutcome) -> None:
@@ -68,18 +84,6 @@ def _apply(run: Run, step: LearnerStep, outcome: StepOutcome) -> None:
             f"{step.kind.upper()} step {step.number} made version {step.version}",
             {"version": step.version, "kind": step.kind},
         )
-
-
-def _give_back(run: Run, step: LearnerStep, outcome: StepOutcome, now: datetime) -> None:
-    reason = outcome.error or outcome.state
-    with transaction.atomic():
-        if not step.move(states.FAILED, reason=reason):
-            return
-        step.keep_error(reason, now)
-        step.batch.move(buffer_states.RETURNED, reason=reason)
-        announce(run.stream(), "step.failed", reason, {"version": step.version})
-        # The learner that had the parent's optimiser state is gone: go back to where it was written down.
-        rewind(run, discard_batch=step.batch, reason=reason, to_resumable=outcome.state == "not_resident")
 
 
 def give_up_step(run: Run, *, reason: str, now: datetime) -> None:

@@ -13,6 +13,7 @@ from apps.runs.config import RunConfig
 from apps.runs.models import Run
 from apps.training import states
 from apps.training.models import LearnerStep, live_steps
+from apps.training.rewind import give_back
 from learner.messages import LEARNER_QUEUE, TAKE_STEP_JOB, StepRequest, StepSettings
 from wire.incarnation import Orders, orders_key
 from wire.store import Store
@@ -21,6 +22,7 @@ REPLY_JOB = "training.step_ready"
 CONTROL_QUEUE = "control"
 STEP_SECONDS = 1800.0
 UNHELD_AFTER = timedelta(seconds=25)
+MOST_SENDINGS = 5
 
 
 def hand_over(run: Run, batch: Batch, *, now: datetime) -> LearnerStep:
@@ -47,10 +49,20 @@ def hand_over(run: Run, batch: Batch, *, now: datetime) -> LearnerStep:
     return step
 
 
-def resend_unheld(run: Run, config: RunConfig, *, now: datetime) -> bool:
+def resend_unheld(run: Run, config: RunConfig, store: Store, *, now: datetime) -> bool:
     """Send the handed step again if no learner holds it and none has answered; True if it was sent."""
-    step = LearnerStep.objects.of(run).filter(state=states.HANDED).first()
-    if step is None or not _lost(step, now):
+    step = LearnerStep.objects.of(run).filter(state=states.HANDED).select_related("batch").first()
+    # A learner writes the outcome, then says that it holds the step no more: look for it after having heard that.
+    if step is None or not _lost(step, now) or any(store.list(step.outcome_key())):
+        return False
+    trouble = "no learner answered: it dies of this step, or is killed; look at its log"
+    return send_again(run, step, config, trouble=trouble, now=now)
+
+
+def send_again(run: Run, step: LearnerStep, config: RunConfig, *, trouble: str, now: datetime) -> bool:
+    """Under a new fence; a step that was sent too often fails of its trouble. True if it was sent."""
+    if step.fence >= MOST_SENDINGS:
+        give_back(run, step, reason=f"{MOST_SENDINGS} times: {trouble}", now=now)
         return False
     send(step, config, now=now)
     return True
@@ -80,8 +92,13 @@ def order_stops(store: Store) -> int:
 
 def held_by_learner(run: Run) -> bool:
     """True while a present learner holds a step of this run."""
+    return LearnerStep.objects.of(run).filter(pk__in=held_steps()).exists()
+
+
+def held_steps() -> set[int]:
+    """What present learners hold, of any run."""
     holding = [entry for worker in Worker.objects.of_kind("learner").present() for entry in worker.holding]
-    return LearnerStep.objects.of(run).filter(pk__in=[int(entry.split(":")[0]) for entry in holding]).exists()
+    return {int(entry.split(":")[0]) for entry in holding}
 
 
 def send(step: LearnerStep, config: RunConfig, *, now: datetime) -> None:

@@ -59,8 +59,9 @@ class LearnerStep(Stateful):
     size_bytes = models.BigIntegerField(default=0)
     metrics = models.JSONField(default=dict)
     error = models.TextField(blank=True)
+    """Why it failed; of a handed step, why its newest sending has to be repeated."""
     swept = models.BooleanField(default=False)
-    """What sendings that did not count have written is deleted."""
+    """What sendings that did not count have written is deleted, and the data of its batch."""
 
     objects = LearnerStepQuerySet.as_manager()
 
@@ -97,6 +98,14 @@ class LearnerStep(Stateful):
         self.sent_at = now
         self.save(update_fields=["fence", "sent_at"])
 
+    def note_trouble(self, error: str) -> bool:
+        """Why the store keeps it from its end for now; False if that was known."""
+        if self.error == error:
+            return False
+        self.error = error
+        self.save(update_fields=["error"])
+        return True
+
     def keep_result(
         self,
         *,
@@ -108,8 +117,8 @@ class LearnerStep(Stateful):
         finished_at: datetime,
     ) -> None:
         self.prefix, self.digest, self.size_bytes, self.resumable = prefix, digest, size_bytes, resumable
-        self.metrics, self.finished_at = metrics or {}, finished_at
-        self.save(update_fields=["prefix", "digest", "size_bytes", "resumable", "metrics", "finished_at"])
+        self.metrics, self.finished_at, self.error = metrics or {}, finished_at, ""
+        self.save(update_fields=["prefix", "digest", "size_bytes", "resumable", "metrics", "finished_at", "error"])
 
     def keep_error(self, error: str, now: datetime) -> None:
         self.error = error

@@ -1,7 +1,11 @@
-"""Go back to a version from which training can go on.
+"""What happens to a step that failed, and how to go back to a version from which training can go on.
 
 What was made after it stays, dimmed; its numbers are never used again.
 """
+
+from datetime import datetime
+
+from django.db import transaction
 
 from apps.buffer import states as buffer_states
 from apps.buffer.admit import discard_group
@@ -12,6 +16,17 @@ from apps.rollouts.models import Group
 from apps.runs.models import Run
 from apps.training import states
 from apps.training.models import LearnerStep, live_versions
+
+
+def give_back(run: Run, step: LearnerStep, *, reason: str, now: datetime, to_resumable: bool = False) -> None:
+    """The handed step failed: its batch goes out of use, and the next step takes another."""
+    with transaction.atomic():
+        if not step.move(states.FAILED, reason=reason):
+            return
+        step.keep_error(reason, now)
+        step.batch.move(buffer_states.RETURNED, reason=reason)
+        announce(run.stream(), "step.failed", reason, {"version": step.version})
+        rewind(run, discard_batch=step.batch, reason=reason, to_resumable=to_resumable)
 
 
 def rewind(run: Run, *, discard_batch: Batch, reason: str, to_resumable: bool) -> None:

@@ -26,6 +26,7 @@ _LOOKS = {
     "evaluation.cancelled": ("Evaluation cancelled", "idle", "scale"),
     "evaluation.superseded": ("Evaluation superseded", "idle", "scale"),
     "step.failed": ("Step failed", "broken", "broken"),
+    "step.waits": ("Step waits for the store", "warn", "alert"),
     "segment.damaged": ("Segment damaged", "warn", "alert"),
     "run.rewound": ("Rewound", "warn", "alert"),
     "alert.raised": ("Alert", "warn", "alert"),

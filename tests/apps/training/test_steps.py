@@ -7,12 +7,13 @@ from django.db import IntegrityError, transaction
 from apps.buffer.admit import admit_groups
 from apps.buffer.ledger import ledger
 from apps.buffer.models import Batch, Sample
+from apps.lifecycle.models import Event
 from apps.pipeline.learn import feed_learner
 from apps.rewards.score import score_new
 from apps.rollouts.models import Group
 from apps.runs.models import Run
 from apps.training.adopt import WrongOutcomeError, adopt_step, keeps_failing
-from apps.training.hand_over import held_by_learner, order_stops, resend_unheld
+from apps.training.hand_over import MOST_SENDINGS, held_by_learner, order_stops, resend_unheld
 from apps.training.models import LearnerStep, live_versions
 from apps.training.rewind import resume_point
 from learner.messages import StepRequest
@@ -83,7 +84,7 @@ def test_the_outcome_of_an_old_fence_is_not_looked_at(store: FolderStore) -> Non
     run = training()
     old = hand(run, store)
     beat("l", kind="learner", now=at(30))
-    assert resend_unheld(run, run.config, now=at(30))
+    assert resend_unheld(run, run.config, store, now=at(30))
     store.put(old.outcome_key, msgspec.json.encode(step_outcome(old)))
     assert not adopt_step(run, store, now=START)
     (message,) = drain_queue("learner")
@@ -104,28 +105,80 @@ def test_a_step_that_a_learner_holds_is_not_sent_again(store: FolderStore) -> No
     run = training()
     request = hand(run, store)
     beat("l", kind="learner", now=at(60), holding=[f"{request.step_id}:{request.fence}"])
-    assert not resend_unheld(run, run.config, now=at(60))
+    assert not resend_unheld(run, run.config, store, now=at(60))
 
 
 def test_a_step_that_waits_behind_another_runs_is_not_sent_again(store: FolderStore) -> None:
     run = training()
     hand(run, store)
     beat("l", kind="learner", now=at(60), holding=["999:1"])
-    assert not resend_unheld(run, run.config, now=at(60))
+    assert not resend_unheld(run, run.config, store, now=at(60))
 
 
 def test_while_no_learner_speaks_nothing_is_sent_again(store: FolderStore) -> None:
     run = training()
     hand(run, store)
     beat("l", kind="learner", now=at(20))
-    assert not resend_unheld(run, run.config, now=at(40))
+    assert not resend_unheld(run, run.config, store, now=at(40))
+
+
+def test_a_step_that_was_answered_since_the_last_look_is_not_sent_again(store: FolderStore) -> None:
+    run = training()
+    request = hand(run, store)
+    store.put(request.outcome_key, msgspec.json.encode(step_outcome(request)))
+    beat("l", kind="learner", now=at(30))
+    assert not resend_unheld(run, run.config, store, now=at(30))
+    assert adopt_step(run, store, now=at(31))
+    assert run.policy_version == 1
+
+
+def test_a_step_that_its_learners_die_of_fails_in_the_end(store: FolderStore) -> None:
+    run = training()
+    hand(run, store)
+    for turn in range(1, MOST_SENDINGS):
+        beat("l", kind="learner", now=at(30 * turn))
+        assert resend_unheld(run, run.config, store, now=at(30 * turn))
+    beat("l", kind="learner", now=at(200))
+    assert not resend_unheld(run, run.config, store, now=at(200))
+    step = LearnerStep.objects.get()
+    assert (step.state, step.fence, step.batch.state) == ("failed", MOST_SENDINGS, "returned")
+    assert step.error.startswith("5 times: no learner answered")
+    assert ledger(run).exact
+
+
+@pytest.mark.parametrize("state", ["not_written", "not_read"])
+def test_what_the_store_keeps_from_its_end_is_sent_again_with_the_same_batch(store: FolderStore, state: str) -> None:
+    run = training()
+    first = hand(run, store)
+    answer(run, store, first, state=state, error="No space left on device")
+    assert drain_queue("learner") == []
+    assert Event.objects.get(kind="step.waits").text == "No space left on device"
+    assert adopt_step(run, store, now=at(30))
+    assert not adopt_step(run, store, now=at(31))
+    (message,) = drain_queue("learner")
+    again = msgspec.convert(message, StepRequest)
+    assert (again.step_id, again.batch_key, again.fence) == (first.step_id, first.batch_key, 2)
+    assert set(Sample.objects.values_list("state", flat=True)) == {"handed"}
+    answer(run, store, again)
+    assert (run.policy_version, LearnerStep.objects.get().error) == (1, "")
+
+
+def test_a_store_that_stays_full_fails_the_step_with_what_it_said(store: FolderStore) -> None:
+    run = training()
+    request = hand(run, store)
+    for turn in range(1, MOST_SENDINGS + 1):
+        full = step_outcome(request, state="not_written", error="No space left on device", fence=turn)
+        store.put(LearnerStep.objects.get().outcome_key(), msgspec.json.encode(full))
+        assert adopt_step(run, store, now=at(200 * turn))
+    assert LearnerStep.objects.get().error == "5 times: No space left on device"
+    assert Batch.objects.get().state == "returned"
 
 
 def test_a_learner_is_ordered_to_stop_what_does_not_count(store: FolderStore) -> None:
     run = training()
     old = hand(run, store)
     beat("idle", kind="learner", now=at(30))
-    resend_unheld(run, run.config, now=at(30))
+    resend_unheld(run, run.config, store, now=at(30))
     beat("l", kind="learner", now=at(31), holding=[f"{old.step_id}:{old.fence}"])
     assert order_stops(store) == 1
     orders = msgspec.json.decode(store.get(orders_key("l")), type=Orders)
@@ -172,13 +225,12 @@ def test_after_a_rewind_no_group_of_the_dead_branch_is_learned_from(store: Folde
     for _ in range(3):
         step(run, store)
     play(run, ["solved", "unsolved"])
-    score_new(run)
-    admit_groups(run, live_versions=live_versions(run))
-    waiting = Group.objects.get(state="admitted")
-    step(run, store, state="not_resident")
-    waiting.refresh_from_db()
-    assert (waiting.state, waiting.dropped_reason) in [("dropped", "rewound"), ("consumed", "")]
-    assert not Sample.objects.filter(group=waiting, state="buffered").exists()
+    request = hand(run, store)
+    left = Group.objects.get(state="admitted")
+    answer(run, store, request, state="not_resident")
+    left.refresh_from_db()
+    assert (left.state, left.dropped_reason) == ("dropped", "rewound")
+    assert not Sample.objects.filter(group=left, state="buffered").exists()
 
 
 def test_before_the_first_written_state_training_starts_anew(store: FolderStore) -> None:
