@@ -5,15 +5,16 @@ Infra failures are not tries.
 
 from dataclasses import dataclass
 
-from django.db.models import F, FloatField, Q, Sum, Value
-from django.db.models.functions import Cast, Power
+from django.db.models import Case, F, Q, Sum, Value, When
 
+from apps.buffer.staleness import branch_lag
 from apps.runs.models import Run
+from apps.training.models import live_versions
 from apps.trajectories.models import Trajectory
 
 HALF_LIFE = 4
-"""Versions after which a try counts half: what is solved by now is soon known to be."""
-RECENT_VERSIONS = 30
+"""Steps after which a try counts half: what is solved by now is soon known to be."""
+RECENT_STEPS = 30
 """Older tries count for nothing."""
 
 
@@ -27,13 +28,14 @@ class TaskRate:
 
 
 def recent_rates(run: Run) -> dict[int, TaskRate]:
-    """By task version; tasks without a recent try are absent."""
-    age = Cast(run.policy_version - F("rollout__policy_version"), FloatField())
-    counted = Power(Value(0.5), age / Value(float(HALF_LIFE)))
+    """By task version; tasks without a recent try of the live branch are absent."""
+    newest = sorted(live_versions(run))[-RECENT_STEPS - 1 :]
+    shares = {version: 0.5 ** (branch_lag(version, newest) / HALF_LIFE) for version in newest}
+    counted = Case(*(When(rollout__policy_version=version, then=Value(share)) for version, share in shares.items()))
     rows = (
         Trajectory.objects.of(run)
         .with_verdict()
-        .filter(rollout__group__purpose="train", rollout__policy_version__gte=run.policy_version - RECENT_VERSIONS)
+        .filter(rollout__group__purpose="train", rollout__policy_version__in=newest)
         .values(task_version_id=F("rollout__group__task_version"))
         .annotate(tries=Sum(counted), solved=Sum(counted, filter=Q(grade__verdict="solved"), default=0.0))
     )
