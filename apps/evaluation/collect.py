@@ -50,7 +50,9 @@ class EvaluationTry:
             end = "solved"
         elif self.stopped_early:
             end = "stopped_early"
-        return RoundsTry(task=self.task, family=self.family, rounds=max(1, self.rounds), end=end)
+        # A success took a round; what infra ended before its first one was never at risk of one.
+        rounds = max(1, self.rounds) if end == "solved" else self.rounds
+        return RoundsTry(task=self.task, family=self.family, rounds=rounds, end=end)
 
 
 def evaluation_tries(run: Run, version: int, suite: str) -> list[EvaluationTry]:

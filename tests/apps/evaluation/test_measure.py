@@ -31,8 +31,14 @@ def test_solved_within_k_rounds_by_hand() -> None:
     rounds = measure(TRIES, planned=4)["result"]["rounds"]
     assert rounds["cap"] == 2
     assert [(row["rounds"], row["solved"], row["tries"]) for row in rounds["within"]] == [(1, 1, 3), (2, 2, 3)]
-    # Round 1: one of four solved, the one that infra ended leaves; round 2: one of two solved: 3/4 x 1/2.
+    # Round 1: one of three solved, for what infra ended before it was never at risk; round 2: one of two.
     assert (rounds["median"], rounds["censored"]) == (2, 1)
+
+
+def test_what_never_played_a_round_has_not_outlived_one() -> None:
+    parked = [one(task, "f", "none", rounds=0) for task in ("b", "c")]
+    rounds = measure([one("a", "f", "solved"), one("a", "f", "unsolved"), *parked], planned=4)["result"]["rounds"]
+    assert (rounds["median"], rounds["censored"]) == (1, 2)
 
 
 def test_the_cap_is_the_tasks_own_limit_though_no_try_used_it() -> None:
