@@ -14,6 +14,10 @@ class CheckpointQuerySet(models.QuerySet["Checkpoint"]):
     def of(self, run: Run) -> Self:
         return self.filter(run=run)
 
+    def on_the_way(self) -> Self:
+        """No endpoint is known to serve it yet."""
+        return self.filter(state__in=[states.WRITTEN, states.PUBLISHING])
+
     def stored(self) -> Self:
         """Its files are still there."""
         return self.exclude(state__in=[states.RETIRED, states.BROKEN])

@@ -54,6 +54,8 @@ def publish_versions(run: Run, wanted: Iterable[int], *, now: datetime) -> Publi
     if served is None:
         return Published(frozenset())
     live = {version for version in set(wanted) if run.served_name(version) in served}
+    for checkpoint in Checkpoint.objects.of(run).on_the_way().filter(version__in=live):
+        _go_live(run, checkpoint)  # who had it loaded died before it said so
     problems, refused = [], {}
     for version in sorted(set(wanted) - live):
         checkpoint = Checkpoint.objects.of(run).stored().filter(version=version).first()
@@ -95,12 +97,18 @@ def _load(run: Run, endpoint: Endpoint, checkpoint: Checkpoint) -> Unloaded | No
         return Unloaded(f"{type(error).__name__}: {error}", for_good=False)
     if answer.status_code >= 400:
         return Unloaded(_said(answer), for_good=answer.status_code < 500 and answer.status_code not in PASSING)
+    _go_live(run, checkpoint)
+    return None
+
+
+def _go_live(run: Run, checkpoint: Checkpoint) -> None:
+    if checkpoint.state == states.WRITTEN:
+        checkpoint.move(states.PUBLISHING)
     if checkpoint.state == states.PUBLISHING and checkpoint.move(states.LIVE):
         checkpoint.note_live()
         announce(
             run.stream(), "checkpoint.live", f"Version {checkpoint.version} is served", {"version": checkpoint.version}
         )
-    return None
 
 
 def _said(answer: httpx.Response) -> str:

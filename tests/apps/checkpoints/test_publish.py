@@ -28,6 +28,19 @@ def test_a_wanted_version_is_loaded_once(run: Run, policy_server: PolicyServer) 
     assert Event.objects.filter(kind="checkpoint.live").count() == 1
 
 
+@pytest.mark.parametrize("state", ["written", "publishing"])
+def test_what_is_served_is_live_though_who_had_it_loaded_died(
+    run: Run, policy_server: PolicyServer, state: str
+) -> None:
+    Checkpoint.objects.update(state=state)
+    policy_server.served = [f"{run.pk}@0"]
+    for _ in range(2):
+        assert publish_versions(run, {0}, now=START).versions == {0}
+    assert Checkpoint.objects.get().state == "live"
+    assert Event.objects.filter(kind="checkpoint.live").count() == 1
+    assert policy_server.loads == []
+
+
 def test_after_a_restart_what_is_missing_is_loaded_again(run: Run, policy_server: PolicyServer) -> None:
     publish_versions(run, {0}, now=START)
     policy_server.served = []
