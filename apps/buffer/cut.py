@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import msgspec
 from django.db import transaction
-from django.db.models import Max, Min
+from django.db.models import Max, Min, Sum
 
 from apps.buffer import states
 from apps.buffer.admit import discard_group
@@ -40,7 +40,13 @@ def cut_batch(run: Run, config: RunConfig, store: Store, *, live_versions: set[i
             if group.pk in flat:
                 discard_group(group, states.FLAT)
         taught = [group for group in chosen if group.pk not in flat]
-        return _hold(run, taught, flat=len(flat), live_versions=live_versions, store=store) if taught else None
+        return _hold(run, taught, live_versions=live_versions, store=store) if taught else None
+
+
+def flat_since_batch(run: Run) -> int:
+    """Flat groups that no batch has counted yet: those met since the last one was cut."""
+    dropped = Group.objects.of(run).filter(purpose="train", state=rollout_states.DROPPED)
+    return dropped.filter(dropped_reason=states.FLAT).count() - (run.batches.aggregate(n=Sum("flat_groups"))["n"] or 0)
 
 
 def cut_traces(run: Run, config: RunConfig, store: Store, *, step: int) -> Batch | None:
@@ -92,7 +98,7 @@ def _flat(groups: Sequence[Group], formula: str) -> set[int]:
     return {row["trajectory__sample__group"] for row in ranges if row["least"] == row["most"]}
 
 
-def _hold(run: Run, groups: Sequence[Group], *, flat: int, live_versions: set[int], store: Store) -> Batch:
+def _hold(run: Run, groups: Sequence[Group], *, live_versions: set[int], store: Store) -> Batch:
     """Take these groups out of the buffer, into a batch."""
     data = BatchData(groups=tuple(group_of_samples(group, run.formula, store) for group in groups))
     rows = list(Sample.objects.filter(group__in=groups).buffered())
@@ -104,7 +110,7 @@ def _hold(run: Run, groups: Sequence[Group], *, flat: int, live_versions: set[in
         kind="grpo",
         base_version=run.policy_version,
         groups=len(groups),
-        flat_groups=flat,
+        flat_groups=flat_since_batch(run),
         sequences=len(lags),
         tokens=sum(row.tokens for row in rows),
         max_staleness=max(lags),

@@ -28,7 +28,7 @@ class Batch(Stateful):
     """Of its data in the object store."""
     groups = models.IntegerField()
     flat_groups = models.IntegerField(default=0)
-    """Met while cutting, and left out."""
+    """Met since the batch before it, and left out."""
     sequences = models.IntegerField()
     tokens = models.BigIntegerField()
     """Trainable ids in it."""

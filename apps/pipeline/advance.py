@@ -33,7 +33,10 @@ from wire.store import Store
 
 log = logging.getLogger(__name__)
 
-OF_ACTIVE_RUNS = ("no-sandbox-worker", "no-learner", "policy-server", "publish", "pass")
+OF_ACTIVE_RUNS = (
+    *("no-sandbox-worker", "no-learner", "many-learners", "learner-store", "all-flat"),
+    *("policy-server", "publish", "pass"),
+)
 """Alerts that say what a run waits for: an ended one waits no more."""
 
 NOTHING = Published(frozenset())

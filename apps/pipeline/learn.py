@@ -6,7 +6,7 @@ from django.db.models import Min, Q, Sum
 
 from apps.buffer import states as buffer_states
 from apps.buffer.admit import discard_group
-from apps.buffer.cut import batch_open, cut_batch, cut_traces, solved_traces
+from apps.buffer.cut import batch_open, cut_batch, cut_traces, flat_since_batch, solved_traces
 from apps.buffer.models import Batch, Sample
 from apps.evaluation.models import Evaluation
 from apps.lifecycle.models import Transition
@@ -20,6 +20,9 @@ from apps.training.hand_over import hand_over, resend_unheld
 from apps.training.lease import has_learner
 from apps.training.models import LearnerStep, live_steps, live_versions
 from wire.store import Store
+
+FLAT_BATCHES = 4
+"""Groups for so many batches, all flat: more of them will hardly be better."""
 
 
 def feed_learner(run: Run, config: RunConfig, store: Store, *, now: datetime) -> None:
@@ -60,6 +63,28 @@ def warm_evaluation_pending(run: Run, config: RunConfig) -> bool:
     if live_steps(run, "grpo"):
         return False
     return not start or any(state in ("planned", "running") for state in start)
+
+
+def step_trouble(run: Run) -> str:
+    """What keeps the handed step from its end; empty while nothing does."""
+    step = LearnerStep.objects.of(run).handed().exclude(error="").first()
+    if step is None:
+        return ""
+    return f"Version {step.version} waits for the object store, and is tried again: {step.error}"
+
+
+def all_flat(run: Run, config: RunConfig) -> str:
+    """Why no step is made though groups are graded; empty while there is something to learn from."""
+    if run.kind != "training" or not run.dispatching or run.training_ended:
+        return ""
+    flat = flat_since_batch(run)
+    if flat < FLAT_BATCHES * config.groups_per_step:
+        return ""
+    return (
+        f"The last {flat} groups were all flat: the tries of a task got the same reward each time, which teaches "
+        "nothing, so no step is made. Begin with a warm start, or take easier tasks (harder ones, if all are solved) "
+        "or larger groups."
+    )
 
 
 def settle_training(run: Run, config: RunConfig, *, now: datetime) -> None:

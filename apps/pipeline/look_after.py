@@ -9,6 +9,7 @@ from apps.checkpoints.publish import Published, publish_versions
 from apps.checkpoints.retain import retain_checkpoints, sweep_leftovers
 from apps.evaluation.plan import best_version, pinned_versions
 from apps.fleet.models import Worker
+from apps.pipeline.learn import all_flat, step_trouble
 from apps.rollouts import states as rollout_states
 from apps.rollouts.expire import hopeless_attempts, lose_attempts
 from apps.rollouts.models import Attempt, Rollout
@@ -55,6 +56,9 @@ def watch(run: Run, *, now: datetime) -> None:
     """Raise what is wrong, clear what is over."""
     Alert.settle(run, "no-sandbox-worker", _no_worker(run, now), now, severity="broken")
     Alert.settle(run, "no-learner", _no_learner(run, now), now, severity="broken")
+    Alert.settle(run, "many-learners", _many_learners(run, now), now, severity="broken")
+    Alert.settle(run, "learner-store", step_trouble(run), now, severity="broken")
+    Alert.settle(run, "all-flat", all_flat(run, run.config), now)
     Alert.settle(run, "policy-server", _no_endpoint(run), now, severity="broken")
     Alert.settle(run, "infra-rate", _infra(run), now)
     parked = Rollout.objects.of(run).filter(state=rollout_states.PARKED).count()
@@ -78,6 +82,16 @@ def _no_learner(run: Run, now: datetime) -> str:
     if not wants_learner(run) or Worker.objects.of_kind("learner").ready(now).exists():
         return ""
     return "No learner has a fresh heartbeat: no step is made. Start one, or look at its log."
+
+
+def _many_learners(run: Run, now: datetime) -> str:
+    found = Worker.objects.of_kind("learner").ready(now).count() if wants_learner(run) else 0
+    if found < 2:
+        return ""
+    return (
+        f"{found} learners answer, and only one may: the optimiser state is in the memory of one, and each step that "
+        "another takes sends the run back to its last resume point. Stop all but one."
+    )
 
 
 def _no_endpoint(run: Run) -> str:

@@ -8,7 +8,7 @@ from apps.buffer.cut import batch_open
 from apps.checkpoints.models import Checkpoint
 from apps.evaluation.models import Evaluation
 from apps.fleet.models import Worker
-from apps.pipeline.learn import traces_ready, warm_evaluation_pending
+from apps.pipeline.learn import all_flat, step_trouble, traces_ready, warm_evaluation_pending
 from apps.rollouts.models import Rollout
 from apps.runs import states
 from apps.runs.models import Run
@@ -49,6 +49,10 @@ def waiting(run: Run, now: datetime) -> Waiting:
         return unserved
     if wants_learner(run) and not Worker.objects.of_kind("learner").ready(now).exists():
         return Waiting("run", "learner", "The run waits for a learner; none is alive.", healthy=False)
+    if trouble := step_trouble(run):
+        return Waiting("learner", "object store", trouble, healthy=False)
+    if flat := all_flat(run, run.config):
+        return Waiting("learner", "tasks", flat, healthy=False)
     return _working(run, in_flight, planned)
 
 

@@ -120,7 +120,7 @@ def _step(step: LearnerStep) -> list[object]:
 
 
 def _flat_share(step: LearnerStep) -> float | None:
-    """Of the groups that the batch looked at: those whose tries all got the same reward teach nothing, and stay out."""
+    """Of the groups met since the batch before: if all tries got the same reward they teach nothing, and stay out."""
     looked_at = step.batch.groups + step.batch.flat_groups
     return step.batch.flat_groups / looked_at if looked_at and step.kind == "grpo" else None
 

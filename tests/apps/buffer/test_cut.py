@@ -3,7 +3,7 @@ import pytest
 from django.db.models import Max
 
 from apps.buffer.admit import admit_groups
-from apps.buffer.cut import cut_batch, cut_traces
+from apps.buffer.cut import cut_batch, cut_traces, flat_since_batch
 from apps.buffer.ledger import ledger
 from apps.buffer.models import Batch, Sample
 from apps.buffer.staleness import branch_lag
@@ -74,6 +74,20 @@ def test_flat_groups_alone_make_no_batch(store: FolderStore) -> None:
     run = buffered((0, ["solved", "solved"]), (0, ["unsolved", "unsolved"]), live={0})
     assert cut(run, store, {0}) is None
     assert fates(run) == [("dropped", "flat")] * 2
+    assert flat_since_batch(run) == 2
+
+
+def test_a_batch_counts_every_flat_group_since_the_one_before(store: FolderStore) -> None:
+    flat = ["solved", "solved"]
+    run = buffered((0, flat), (0, flat), (0, MIXED), (0, flat), (0, MIXED), (0, MIXED), live={0})
+    assert cut(run, store, {0}) is None
+    first = cut(run, store, {0})
+    assert first is not None
+    assert (first.groups, first.flat_groups) == (1, 3)
+    first.move("returned")
+    second = cut(run, store, {0})
+    assert second is not None
+    assert (second.groups, second.flat_groups) == (2, 0)
 
 
 @pytest.mark.parametrize(("eta", "fate"), [(0, ("dropped", "stale")), (1, ("consumed", ""))])

@@ -4,16 +4,23 @@ import msgspec
 import pytest
 
 from apps.alerts.models import Alert
+from apps.buffer.admit import admit_groups
+from apps.buffer.cut import cut_batch
 from apps.buffer.models import Batch
+from apps.fleet.models import Worker
 from apps.lifecycle.models import Transition
 from apps.pipeline.learn import ended_by, grpo_seconds, settle_training
+from apps.pipeline.look_after import watch
 from apps.pipeline.plan import plan_rollouts, room_ahead
 from apps.pipeline.waiting import Waiting, waiting
+from apps.rewards.score import score_new
 from apps.rollouts.models import Group, Rollout
 from apps.rollouts.plan import plan_groups
 from apps.runs.config import RunConfig
 from apps.runs.models import Run
+from apps.training.models import LearnerStep
 from tests.apps.factories import CONFIG, START, at, claim, make_run, make_worker, play, running
+from wire.store import FolderStore
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("store")]
 
@@ -129,6 +136,54 @@ def test_it_says_who_waits_on_whom() -> None:
     assert waiting(run, START).sentence == "The learner waits for graded groups."
     run.move("paused")
     assert waiting(run, START).sentence.startswith("Paused.")
+
+
+def test_a_training_whose_groups_are_all_flat_is_said_to_learn_nothing(store: FolderStore) -> None:
+    run = training()
+    make_worker()
+    make_worker("learner")
+    for number in range(4):
+        assert waiting(run, START).healthy, number
+        assert not alerts(run)
+        for verdict in ("solved", "unsolved"):
+            play(run, [verdict, verdict])
+        score_new(run)
+        admit_groups(run, live_versions={0})
+        assert cut_batch(run, run.config, store, live_versions={0}) is None
+    found = waiting(run, START)
+    assert (found.on, found.healthy) == ("tasks", False)
+    assert found.sentence.startswith("The last 8 groups were all flat")
+    assert alerts(run) == {"all-flat": found.sentence}
+    run.end_training("enough")
+    assert not alerts(run)
+
+
+def alerts(run: Run) -> dict[str, str]:
+    watch(run, now=START)
+    return dict(Alert.objects.open().values_list("kind", "text"))
+
+
+def test_two_learners_at_once_are_told_of() -> None:
+    run = training()
+    make_worker("learner")
+    assert not alerts(run)
+    second = make_worker("learner")
+    assert alerts(run)["many-learners"].startswith("2 learners answer, and only one may")
+    Worker.objects.filter(pk=second.pk).update(gone_at=START)
+    assert not alerts(run)
+
+
+def test_a_step_that_the_store_keeps_from_its_end_is_told_of() -> None:
+    run = training()
+    make_worker("learner")
+    step = LearnerStep.objects.create(
+        run=run, batch=in_step(run), kind="grpo", number=1, parent_version=0, version=1, handed_at=START, sent_at=START
+    )
+    assert waiting(run, START).healthy
+    step.note_trouble("No space left on device")
+    sentence = "Version 1 waits for the object store, and is tried again: No space left on device"
+    assert waiting(run, START) == Waiting("learner", "object store", sentence, healthy=False)
+    assert alerts(run) == {"learner-store": sentence}
 
 
 def test_a_queued_run_waits_for_the_next_look() -> None:
