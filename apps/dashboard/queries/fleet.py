@@ -67,6 +67,11 @@ class Fleet:
     endpoints: list[EndpointRow]
 
     @property
+    def learners(self) -> int:
+        """Those that answer."""
+        return sum(row.state == "alive" and row.worker.kind == "learner" for row in self.present)
+
+    @property
     def answering(self) -> int:
         return sum(row.state == "alive" for row in self.present)
 

@@ -36,6 +36,15 @@ def test_workers_stand_with_state_places_and_isolation(client: Client) -> None:
         assert words in page
 
 
+def test_two_learners_at_once_are_said_to_be_one_too_many(client: Client) -> None:
+    make_worker("l1", kind="learner")
+    make_worker("l2", kind="learner", slot="1", late=60)
+    client.force_login(make_user("ana", "viewer"))
+    assert "only one may" not in client.get("/fleet").content.decode()
+    make_worker("l3", kind="learner", slot="2")
+    assert "2 learners answer, and only one may" in client.get("/fleet").content.decode()
+
+
 def test_weaker_isolation_is_said_on_every_page_once(client: Client) -> None:
     make_worker("a1", weaker=WEAKER)
     make_worker("a2", slot="1", weaker=WEAKER)
