@@ -74,7 +74,6 @@ WORKERS = {
 POLICIES = {
     "importing": Badge("Importing", "live", "running"),
     "ready": Badge("Ready", "ok", "check-circle"),
-    "damaged": Badge("Damaged", "broken", "broken"),
 }
 SEVERITIES = {
     "info": Badge("Note", "idle", "info"),

@@ -42,9 +42,6 @@ def import_policy(project: Project, name: str, folder: Path, store: Store, origi
             policy.move(states.READY)
     if policy.prefix != prefix:
         raise PolicyImportError(folder, f"There is a policy {name!r} with other files.", "Choose another name.")
-    if policy.state != states.READY:
-        problem = f"The policy {name!r} has these files, and is {policy.state}."
-        raise PolicyImportError(folder, problem, "Choose another name.")
     return policy
 
 

@@ -1,10 +1,9 @@
 """States of a policy."""
 
-IMPORTING, READY, DAMAGED = "importing", "ready", "damaged"
+IMPORTING, READY = "importing", "ready"
 
 EDGES = {
-    IMPORTING: frozenset({READY, DAMAGED}),
-    READY: frozenset({DAMAGED}),
-    DAMAGED: frozenset({READY}),
+    IMPORTING: frozenset({READY}),
+    READY: frozenset[str](),
 }
 STATES = frozenset(EDGES)
