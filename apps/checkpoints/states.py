@@ -4,8 +4,8 @@ WRITTEN, PUBLISHING, LIVE, RETIRED, BROKEN = "written", "publishing", "live", "r
 
 EDGES = {
     WRITTEN: frozenset({PUBLISHING, RETIRED, BROKEN}),
-    PUBLISHING: frozenset({LIVE, WRITTEN, RETIRED, BROKEN}),
-    LIVE: frozenset({WRITTEN, RETIRED, BROKEN}),
+    PUBLISHING: frozenset({LIVE, RETIRED, BROKEN}),
+    LIVE: frozenset({RETIRED, BROKEN}),
     RETIRED: frozenset[str](),
     BROKEN: frozenset[str](),
 }

@@ -5,8 +5,10 @@ from datetime import datetime
 
 from apps.admission.controls import release, undecided
 from apps.buffer.admit import enter_samples, still_to_enter
+from apps.checkpoints import states as checkpoint_states
+from apps.checkpoints.models import Checkpoint
 from apps.evaluation.models import Evaluation
-from apps.evaluation.plan import cancel_evaluations, short_evaluations
+from apps.evaluation.plan import cancel_evaluations, pinned_versions, short_evaluations
 from apps.fleet.models import Worker
 from apps.pipeline.learn import no_warm_start
 from apps.rollouts.cancel import cancel_rollouts, held_anywhere
@@ -39,11 +41,19 @@ def fail_if_hopeless(run: Run, config: RunConfig, *, now: datetime) -> None:
 
 
 def fail_if_refused(run: Run, refused: Mapping[int, str], *, now: datetime) -> None:
-    """Version 0 is the policy as it was imported: if the server will not have it, nobody can mend that in the run."""
-    if 0 not in refused or run.policy is None:
+    """What the server will not have for good, nobody can mend in the run: it would wait for it for ever."""
+    if not refused or run.policy is None:
         return
-    why = refused[0].rstrip(".")
-    _fail(run, f"The policy server refuses policy {run.policy.name}: {why}. Import the policy again.", now)
+    needed = {run.policy_version} | pinned_versions(run)  # as of now: a rewind may have come in between
+    broken = Checkpoint.objects.of(run).stored().filter(version__in=needed & refused.keys()).order_by("version").first()
+    if broken is None:
+        return
+    why = refused[broken.version].rstrip(".")
+    if broken.version == 0:
+        _fail(run, f"The policy server refuses policy {run.policy.name}: {why}. Import the policy again.", now)
+    elif broken.move(checkpoint_states.BROKEN, reason=why):
+        text = f"The policy server refuses version {broken.version} of {broken.prefix}: {why}. Start a new run."
+        _fail(run, text, now)
 
 
 def end_if_done(run: Run, *, now: datetime) -> None:

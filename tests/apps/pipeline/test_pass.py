@@ -10,6 +10,7 @@ from apps.buffer.ledger import ledger
 from apps.evaluation.models import Evaluation
 from apps.fleet.models import Worker
 from apps.pipeline.advance import advance
+from apps.pipeline.end import fail_if_refused
 from apps.pipeline.jobs import nudge, tick
 from apps.pipeline.turn import take_long_turn, take_turn
 from apps.rewards.score import score_new
@@ -221,16 +222,24 @@ def test_a_policy_that_the_server_refuses_fails_the_run(run: Run, policy_server:
     assert not Alert.objects.open().exists()
 
 
-def test_a_later_version_that_is_refused_raises_an_alert_and_the_run_goes_on(
-    run: Run, policy_server: PolicyServer
-) -> None:
+def test_a_later_version_that_is_refused_for_good_fails_the_run_too(run: Run, policy_server: PolicyServer) -> None:
     run.checkpoints.create(version=1, kind="grpo", prefix="checkpoints/1")
     Evaluation.objects.update(state="finished")
     run.take_version(1)
-    policy_server.refusal = "damaged"
+    policy_server.refusal = "model.safetensors is damaged."
     advance(run, now=at(1))
+    run.refresh_from_db()
+    assert (run.state, run.failure) == (
+        "failed",
+        "The policy server refuses version 1 of checkpoints/1: model.safetensors is damaged. Start a new run.",
+    )
+    assert run.checkpoints.get(version=1).state == "broken"
+
+
+def test_a_version_that_is_needed_no_more_may_be_refused(run: Run) -> None:
+    run.checkpoints.create(version=1, kind="grpo", prefix="checkpoints/1")
+    fail_if_refused(run, {1: "gone"}, now=at(1))
     assert run.state == "running"
-    assert Alert.objects.open().get(kind="publish").text == "Version 1 is not served: damaged"
 
 
 def test_a_training_without_a_learner_raises_an_alert_until_one_is_there(run: Run) -> None:
