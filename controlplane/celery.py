@@ -40,6 +40,11 @@ app.conf.update(
             "schedule": 60.0,
             "options": {"expires": 60, "queue": QUEUE},
         },
+        "sweep ended": {
+            "task": "pipeline.sweep_ended",
+            "schedule": 60.0,
+            "options": {"expires": 60, "queue": QUEUE},
+        },
     },
 )
 app.autodiscover_tasks(related_name="jobs")

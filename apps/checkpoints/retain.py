@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from apps.checkpoints import states
 from apps.checkpoints.models import Checkpoint
 from apps.runs.models import Run
+from apps.training.hand_over import held_steps
 from apps.training.models import LearnerStep, live_versions
 from wire.store import Store
 
@@ -32,12 +33,14 @@ def retain_checkpoints(run: Run, store: Store, *, pinned: Iterable[int], best: i
 
 
 def sweep_leftovers(run: Run, store: Store) -> int:
-    """Delete what learners wrote of steps, or sendings of steps, that did not count; the number of places looked at."""
+    """Delete the data of batches that are used up, and what learners wrote of steps, or sendings of steps, that did not
+    count; the number of places looked at. What a learner still holds waits."""
     tidy = LearnerStep.objects.of(run).exclude(state="handed").filter(swept=False)
-    steps = list(tidy)
-    places = [prefix for step in steps for prefix in step.left_prefixes()]
-    for prefix in places:
-        store.delete(prefix)
+    held = held_steps() if tidy.exists() else set()
+    steps = list(tidy.exclude(pk__in=held).select_related("batch"))
+    places = [place for step in steps for place in (*step.left_prefixes(), step.batch.key) if place]
+    for place in places:
+        store.delete(place)
     tidy.filter(pk__in=[step.pk for step in steps]).update(swept=True)
     return len(places)
 

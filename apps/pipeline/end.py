@@ -1,12 +1,13 @@
 """How a run ends: finished with all it was asked for, failed for a reason, or cancelled once nobody holds anything."""
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from apps.admission.controls import release, undecided
 from apps.buffer.admit import enter_samples, still_to_enter
 from apps.checkpoints import states as checkpoint_states
 from apps.checkpoints.models import Checkpoint
+from apps.checkpoints.retain import sweep_leftovers
 from apps.evaluation.models import Evaluation
 from apps.evaluation.plan import cancel_evaluations, pinned_versions, short_evaluations
 from apps.fleet.models import Worker
@@ -21,6 +22,9 @@ from apps.training.hand_over import held_by_learner
 from apps.training.models import LearnerStep
 from apps.trajectories.record import sweep_segments
 from wire.store import Store
+
+SWEPT_AFTER = timedelta(minutes=2)
+"""A learner that took the last step has said so by then, and was told to stop it."""
 
 
 def tear_down(run: Run, store: Store, *, now: datetime) -> None:
@@ -54,6 +58,12 @@ def fail_if_refused(run: Run, refused: Mapping[int, str], *, now: datetime) -> N
     elif broken.move(checkpoint_states.BROKEN, reason=why):
         text = f"The policy server refuses version {broken.version} of {broken.prefix}: {why}. Start a new run."
         _fail(run, text, now)
+
+
+def sweep_ended(store: Store, *, now: datetime) -> int:
+    """Delete what the last steps of ended runs have left: no pass over them comes any more. The number swept."""
+    left = Run.objects.filter(finished_at__lt=now - SWEPT_AFTER, steps__swept=False).distinct().order_by("id")
+    return sum(sweep_leftovers(run, store) for run in left)
 
 
 def end_if_done(run: Run, *, now: datetime) -> None:

@@ -6,6 +6,7 @@ import time
 from celery import shared_task
 from django.utils import timezone
 
+from apps.pipeline import end
 from apps.pipeline.advance import advance
 from apps.pipeline.look_after import check_ledger
 from apps.rollouts.cancel import order_stops
@@ -55,6 +56,11 @@ def _pass(run: Run, *, sweep: bool) -> None:
 
 def _older(last: dict[int, float], run: Run, seconds: float) -> bool:
     return time.monotonic() - last.get(run.pk, -seconds) >= seconds
+
+
+@shared_task(name="pipeline.sweep_ended")
+def sweep_ended() -> None:
+    end.sweep_ended(object_store(), now=timezone.now())
 
 
 @shared_task(name="pipeline.check_ledgers")

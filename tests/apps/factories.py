@@ -37,6 +37,7 @@ from sandbox_worker.messages import (
     Round,
 )
 from wire.incarnation import Heartbeat
+from wire.store import MissingObjectError
 
 T = TypeVar("T")
 
@@ -305,8 +306,11 @@ class Learner:
         if error:
             return "failed"
         store = object_store()
-        store.get(f"{request.parent_prefix}/model.safetensors")
-        store.get(request.batch_key)
+        try:
+            store.get(f"{request.parent_prefix}/model.safetensors")
+            store.get(request.batch_key)
+        except MissingObjectError:  # a message so late that its step is settled, and what it took is deleted
+            return "failed"
         resumable = f"{request.parent_prefix}/trainer/state.json" in set(store.list(request.parent_prefix))
         there = self.resident == (request.run_id, request.parent_version) or request.fresh_optimizer or resumable
         return "made" if there else "not_resident"

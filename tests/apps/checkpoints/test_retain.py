@@ -8,7 +8,7 @@ from apps.checkpoints.retain import retain_checkpoints, sweep_leftovers
 from apps.runs.models import Run
 from apps.training.models import LearnerStep
 from apps.training.rewind import resume_point
-from tests.apps.factories import START, running
+from tests.apps.factories import START, at, beat, running
 from wire.store import FolderStore
 
 pytestmark = pytest.mark.django_db
@@ -120,6 +120,19 @@ def test_what_sendings_that_did_not_count_wrote_is_deleted_once(store: FolderSto
     assert [sweep_leftovers(run, store) for _ in range(2)] == [2, 0]
     assert list(store.list(f"checkpoints/{run.pk}")) == [f"checkpoints/{run.pk}/1-3/model.safetensors"]
     assert step.left_prefixes() == []
+
+
+def test_the_data_of_a_batch_goes_when_its_step_is_settled_and_nobody_holds_it(store: FolderStore) -> None:
+    run = running()
+    step = make_step(run, store, 1)
+    step.batch.keep(f"batches/{run.pk}/1.json")
+    store.put(step.batch.key, b"{}")
+    beat("l", kind="learner", holding=[f"{step.pk}:1"])
+    assert sweep_leftovers(run, store) == 0
+    beat("l", kind="learner", now=at(10))
+    assert sweep_leftovers(run, store) == 1
+    assert list(store.list("batches")) == []
+    assert store.get(f"{step.prefix}/model.safetensors")
 
 
 def test_a_version_has_one_checkpoint(store: FolderStore) -> None:

@@ -10,7 +10,7 @@ from apps.buffer.ledger import ledger
 from apps.evaluation.models import Evaluation
 from apps.fleet.models import Worker
 from apps.pipeline.advance import advance
-from apps.pipeline.end import fail_if_refused
+from apps.pipeline.end import fail_if_refused, sweep_ended
 from apps.pipeline.jobs import nudge, tick
 from apps.pipeline.turn import take_long_turn, take_turn
 from apps.rewards.score import score_new
@@ -240,6 +240,21 @@ def test_a_version_that_is_needed_no_more_may_be_refused(run: Run) -> None:
     run.checkpoints.create(version=1, kind="grpo", prefix="checkpoints/1")
     fail_if_refused(run, {1: "gone"}, now=at(1))
     assert run.state == "running"
+
+
+def test_what_the_last_step_of_an_ended_run_left_is_deleted(run: Run, store: FolderStore) -> None:
+    request = hand_first_step(run)
+    store.put(f"{request.write_prefix}/model.safetensors", b"w")
+    cancel(run, "ada")
+    advance(run, now=at(2))
+    assert run.state == "cancelled"
+    assert sweep_ended(store, now=at(60)) == 0
+    beat("l", kind="learner", now=at(200), holding=[f"{request.step_id}:{request.fence}"])
+    assert sweep_ended(store, now=at(200)) == 0
+    beat("l", kind="learner", now=at(210))
+    assert sweep_ended(store, now=at(210)) == 2
+    assert list(store.list(request.write_prefix)) == list(store.list("batches")) == []
+    assert sweep_ended(store, now=at(220)) == 0
 
 
 def test_a_training_without_a_learner_raises_an_alert_until_one_is_there(run: Run) -> None:
