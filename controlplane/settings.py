@@ -116,6 +116,7 @@ TEMPLATES: list[dict[str, Any]] = [
 ]
 
 # The database. Celery closes the connection after every job: with the pool and an age of 0 that gives it back.
+# The health check is the pool's: a connection that died with a restart of the database is not handed out.
 _connection = conninfo_to_dict(ASSAY_DATABASE_URL)
 DATABASES: dict[str, dict[str, Any]] = {
     "default": {
@@ -126,6 +127,7 @@ DATABASES: dict[str, dict[str, Any]] = {
         "HOST": _connection.pop("host", ""),
         "PORT": _connection.pop("port", ""),
         "CONN_MAX_AGE": 0,
+        "CONN_HEALTH_CHECKS": True,
         "OPTIONS": {**_connection, "pool": {"min_size": 1, "max_size": ASSAY_THREADS + 2, "timeout": 10}},
     }
 }
