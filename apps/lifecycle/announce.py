@@ -1,6 +1,7 @@
 """Typed events, numbered per stream, told on commit. The channel layer carries hints only: losing one harms nothing."""
 
 import logging
+import threading
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +20,10 @@ ON CONFLICT (name) DO UPDATE SET seq = lifecycle_stream.seq + EXCLUDED.seq RETUR
 """
 
 HINT_SECONDS = 0.25
+_lock = threading.Lock()
 _last_hint: dict[str, float] = {}
+_due: set[str] = set()
+"""Streams whose next hint waits for its time."""
 
 
 def run_stream(run_id: int) -> str:
@@ -44,14 +48,28 @@ def announce(stream: str, kind: str, text: str = "", payload: Mapping[str, Any] 
 
 def hint(stream: str) -> None:
     """On commit, tell whoever watches the stream to look again; at most four times a second a process."""
-    transaction.on_commit(lambda: _send_hint(stream), robust=True)
+    transaction.on_commit(lambda: _hint_in_time(stream), robust=True)
+
+
+def _hint_in_time(stream: str) -> None:
+    """Now, or as soon as the pace allows: the last of a burst is told too."""
+    with _lock:
+        if stream in _due:
+            return
+        wait = _last_hint.get(stream, 0.0) + HINT_SECONDS - time.monotonic()
+        if wait > 0:
+            _due.add(stream)
+            later = threading.Timer(wait, _send_hint, [stream])
+            later.daemon = True
+            later.start()
+            return
+    _send_hint(stream)
 
 
 def _send_hint(stream: str) -> None:
-    now = time.monotonic()
-    if now - _last_hint.get(stream, 0.0) < HINT_SECONDS:
-        return
-    _last_hint[stream] = now
+    with _lock:  # before it is sent: what is announced from here on needs a hint of its own
+        _due.discard(stream)
+        _last_hint[stream] = time.monotonic()
     layer = get_channel_layer()
     if layer is None:
         return
