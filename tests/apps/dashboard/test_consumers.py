@@ -1,15 +1,19 @@
 """The socket, through the real ASGI application and the real channel layer."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
+from django.contrib.sessions.models import Session
+from django.db import connection, transaction
 from django.test import Client
 
 from apps.accounts.models import Membership, Project, User
-from apps.lifecycle.announce import announce
+from apps.lifecycle.announce import announce, hint
 from apps.runs.models import Run
 from controlplane.asgi import application
 from tests.apps.dashboard.factory import make_run
@@ -96,6 +100,77 @@ async def test_a_reader_who_may_not_see_it_any_more_is_cut_off() -> None:
         await sync_to_async(announce)(run.stream(), "run.revised", "secret")
         closing = await socket.receive()
         assert (closing["type"], closing["code"]) == ("websocket.close", 4404)
+
+
+def _sign_out(user: User) -> None:
+    Session.objects.all().delete()
+
+
+def _change_password(user: User) -> None:
+    user.set_password("shut sesame")
+    user.save(update_fields=["password"])
+
+
+@pytest.mark.parametrize("leave", [_sign_out, _change_password])
+async def test_a_reader_who_is_signed_in_no_more_is_cut_off(leave: Callable[[User], None]) -> None:
+    user, run = await _run()
+    async with _connected(run.pk, user) as (socket, _):
+        await socket.receive()
+        await sync_to_async(leave)(user)
+        await sync_to_async(announce)(run.stream(), "run.revised", "secret")
+        closing = await socket.receive()
+        assert (closing["type"], closing["code"]) == ("websocket.close", 4404)
+
+
+async def test_a_link_that_cannot_be_fed_is_closed_so_that_the_page_comes_back() -> None:
+    user, run = await _run()
+    async with _connected(run.pk, user) as (socket, _):
+        await socket.receive()
+        await sync_to_async(_rename)("runs_run", "runs_gone")
+        try:
+            await sync_to_async(hint)(run.stream())
+            closing = await socket.receive()
+        finally:
+            await sync_to_async(_rename)("runs_gone", "runs_run")
+        assert (closing["type"], closing["code"]) == ("websocket.close", 1011)
+
+
+async def test_a_link_that_reads_for_long_keeps_nobody_else_waiting() -> None:
+    user, run = await _run()
+    async with _connected(run.pk, user) as (socket, _):
+        await socket.receive()
+        with _locked("evaluation_evaluation"):
+            await sync_to_async(hint)(run.stream())
+            await asyncio.sleep(1.5)  # until it reads, and waits for the lock
+            assert await asyncio.wait_for(sync_to_async(User.objects.count)(), 5) == 1
+        await socket.receive()
+
+
+def _rename(table: str, name: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(f"ALTER TABLE {table} RENAME TO {name}")
+
+
+@contextmanager
+def _locked(table: str) -> Iterator[None]:
+    """Nobody reads the table: another connection holds it."""
+    held, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(f"LOCK TABLE {table}")
+            held.set()
+            done.wait(30)
+        connection.close()
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    try:
+        assert held.wait(10)
+        yield
+    finally:
+        done.set()
+        holder.join()
 
 
 async def _run() -> tuple[User, Run]:
