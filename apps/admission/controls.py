@@ -1,8 +1,13 @@
-"""The controls of a task: played as a run of scripts, decided by what the grades said, evidence kept."""
+"""The controls of a task: played as a run of scripts, decided by what the grades said, evidence kept.
+
+A run plays the controls of a task once. Where it broke on us, the task is neither admitted nor rejected: it waits for
+the next run of controls.
+"""
 
 from datetime import datetime
 
-from django.db.models import Max, QuerySet
+from django.db import transaction
+from django.db.models import Max, OuterRef, QuerySet, Subquery
 
 from apps.accounts.models import Project, User
 from apps.rollouts.models import Group, Rollout
@@ -19,22 +24,26 @@ CONTROLS = ("reference", "nothing")
 
 
 def start_controls(project: Project, user: User | None, task_set: TaskSet) -> Run:
-    """A run that plays the controls of every task of the set that is not proven yet."""
-    return launch_run(
-        project,
-        user,
-        f"controls of {task_set}",
-        task_set,
-        None,
-        RunConfig(grpo_steps=0, concurrency=256),
-        kind="admission",
-    )
+    """A run that plays the controls of every task of the set not in use, also of those that earlier ones refused."""
+    with transaction.atomic():
+        run = launch_run(
+            project,
+            user,
+            f"controls of {task_set}",
+            task_set,
+            None,
+            RunConfig(grpo_steps=0, concurrency=256),
+            kind="admission",
+        )
+        again = TaskVersion.objects.provable().exclude(state=states.LINTED)
+        for task in again.filter(entries__task_set=task_set).order_by("id"):
+            task.move(states.LINTED, actor=user.username if user else "assay", reason=f"run {run.pk} tries it again")
+    return run
 
 
 def plan_controls(run: Run) -> int:
-    """Groups for every linted task of the set, once; the number of tasks under way."""
-    waiting = TaskVersion.objects.in_state(states.LINTED).filter(entries__task_set=run.task_set).order_by("id")
-    tasks = list(waiting)
+    """Groups for every task of the set that waits for controls; the number of tasks planned."""
+    tasks = list(_waiting(run).order_by("id"))
     for script in CONTROLS:
         plan_groups(run, tasks, purpose="control", size=1, script=script)
     for task in tasks:
@@ -43,17 +52,14 @@ def plan_controls(run: Run) -> int:
 
 
 def decide(run: Run, *, now: datetime) -> int:
-    """Admit or reject the tasks whose controls have ended; the number decided."""
+    """Admit or reject the tasks whose controls have ended; a task that got no verdict waits. The number dealt with."""
     decided = 0
     under_way = Rollout.objects.of(run).undone().values("group__task_version")
     for task in _in_controls(run).exclude(pk__in=under_way):
         evidence = {script: _control(run, task, script) for script in CONTROLS}
         task.note_evidence(run=run.pk, decided_at=now.isoformat(), **evidence)
-        problem = _problem(evidence)
-        if problem:
-            task.move(states.REJECTED, reason=problem, evidence=evidence)
-        else:
-            task.move(states.ADMITTED, evidence=evidence)
+        after, reason = _judgement(evidence)
+        task.move(after, reason=reason, evidence=evidence)
         decided += 1
     return decided
 
@@ -67,13 +73,23 @@ def release(run: Run) -> int:
 
 
 def undecided(run: Run) -> int:
-    """Tasks of the set whose controls are still to come."""
-    return TaskVersion.objects.in_state(states.LINTED, states.CONTROLS).filter(entries__task_set=run.task_set).count()
+    """Tasks of the set whose controls are still to come: in this run, or under way in any."""
+    under_way = TaskVersion.objects.in_state(states.CONTROLS).filter(entries__task_set=run.task_set)
+    return _waiting(run).count() + under_way.count()
+
+
+def _waiting(run: Run) -> QuerySet[TaskVersion]:
+    """Linted tasks of the set that this run has not played yet."""
+    played = Group.objects.of(run).values("task_version")
+    linted = TaskVersion.objects.in_state(states.LINTED).filter(entries__task_set=run.task_set)
+    return linted.exclude(pk__in=played)
 
 
 def _in_controls(run: Run) -> QuerySet[TaskVersion]:
-    mine = Group.objects.of(run).values("task_version")
-    return TaskVersion.objects.in_state(states.CONTROLS).filter(pk__in=mine).order_by("id")
+    """Tasks whose controls this run plays, and no later one."""
+    groups = Group.objects.filter(task_version=OuterRef("pk"), purpose="control").order_by("-id")
+    tasks = TaskVersion.objects.in_state(states.CONTROLS).annotate(player=Subquery(groups.values("run")[:1]))
+    return tasks.filter(player=run.pk).order_by("id")
 
 
 def _control(run: Run, task: TaskVersion, script: str) -> dict[str, object]:
@@ -97,15 +113,17 @@ def _stopped(trajectory: Trajectory) -> str:
     return f"it met its limit of {trajectory.ending_detail}" if trajectory.ending_kind == "limit" else ""
 
 
-def _problem(evidence: dict[str, dict[str, object]]) -> str:
+def _judgement(evidence: dict[str, dict[str, object]]) -> tuple[str, str]:
+    """The state that the controls earned, and why."""
     reference, nothing = evidence["reference"], evidence["nothing"]
     if reference["verdict"] == "none":
-        return f"The solution could not be graded: {reference['error']}"
+        return states.LINTED, f"The solution could not be graded: {reference['error']}"
     if nothing["verdict"] == "none":
-        return f"Doing nothing could not be graded: {nothing['error']}"
+        return states.LINTED, f"Doing nothing could not be graded: {nothing['error']}"
     if reference["verdict"] != "solved":
         stopped = f": {reference['stopped']}" if reference["stopped"] else ""
-        return f"The solution does not pass the tests (score {reference['score']}){stopped}. Mend solution/ or tests/."
+        why = f"The solution does not pass the tests (score {reference['score']}){stopped}. Mend solution/ or tests/."
+        return states.REJECTED, why
     if nothing["verdict"] == "solved":
-        return "Doing nothing passes the tests. They must fail before the task is solved."
-    return ""
+        return states.REJECTED, "Doing nothing passes the tests. They must fail before the task is solved."
+    return states.ADMITTED, ""

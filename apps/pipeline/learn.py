@@ -48,7 +48,10 @@ def no_warm_start(run: Run, config: RunConfig) -> str:
     """Why the warm start cannot begin; empty while it may."""
     if live_steps(run, "sft") >= config.sft_steps or not traces_ready(run) or solved_traces(run).exists():
         return ""
-    return "No reference trace passed its task's tests: there is nothing to warm up on. Run the tasks' controls again."
+    return (
+        "No reference trace passed its task's tests: there is nothing to warm up on. "
+        "See the reference tries of this run; mend what they show, and start another one."
+    )
 
 
 def traces_ready(run: Run) -> bool:

@@ -128,7 +128,7 @@ def _unproven(counts: Counter[str]) -> list[str]:
     if waiting:
         problems.append(
             f"{waiting} of its {counts.total()} tasks: not proven yet (solution passes, doing nothing fails). "
-            "Wait for their controls to finish."
+            "Wait for their controls to finish; `manage.py import_tasks` plays them where none run."
         )
     if refused:
         problems.append(

@@ -85,7 +85,7 @@ class TaskViewSet(viewsets.ReadOnlyModelViewSet[Task]):
     @extend_schema(request=ReasonSerializer, responses=TaskDetailSerializer)
     @action(detail=True, methods=["post"])
     def quarantine(self, request: Request, pk: str) -> Response:
-        """Take the newest version out of use until its controls ran again. For curators."""
+        """Take the newest version out of use until `manage.py import_tasks` has proven it again. For curators."""
         return self._move_newest(request, states.QUARANTINED)
 
     @extend_schema(request=ReasonSerializer, responses=TaskDetailSerializer)

@@ -52,6 +52,11 @@ class TaskVersionQuerySet(models.QuerySet["TaskVersion"]):
     def in_state(self, *wanted: str) -> Self:
         return self.filter(state__in=wanted)
 
+    def provable(self) -> Self:
+        """Not in use, but controls may change that: what lint refused, or a curator retired, stays out."""
+        sound = ~Q(findings__contains=[{"level": "error"}])
+        return self.filter(Q(state__in=[states.LINTED, states.QUARANTINED]) | Q(state=states.REJECTED) & sound)
+
 
 class TaskVersion(Stateful):
     """One content of a task, named by its digest; trust is bound to the digest."""

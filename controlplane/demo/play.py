@@ -89,7 +89,7 @@ class Demo:
                     self.check()
                     progress.update(bar, completed=done, total=total)
 
-                wait_for_controls(task_set, show)
+                wait_for_controls(task_set, controls, show)
         return task_set
 
     def _launch(self, task_set: TaskSet) -> Run:

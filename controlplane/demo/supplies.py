@@ -15,12 +15,13 @@ from django.conf import settings
 
 from apps.accounts.models import Project
 from apps.admission.controls import start_controls
+from apps.lifecycle.models import Transition
 from apps.policies.importing import import_policy
 from apps.policies.models import Policy
 from apps.runs.models import Run
 from apps.tasks import states
 from apps.tasks.importing import import_bundled
-from apps.tasks.models import TaskSet, TaskVersion
+from apps.tasks.models import TaskSet, TaskVersion, TaskVersionQuerySet
 from apps.trajectories.store import object_store
 from wire.orphan import child_setup
 
@@ -87,26 +88,49 @@ def import_model(project: Project) -> Policy:
 
 
 def bundled_tasks(project: Project) -> tuple[TaskSet, Run | None]:
-    """The bundled task set, and the run of its controls if some are still to come."""
+    """The bundled task set, and the run of its controls if some are still to come, or to be played again."""
     task_set = import_bundled(project, object_store())
-    if not _unproven(task_set):
+    if not _undecided(task_set).exists() and not _versions(task_set).provable().exists():
         return task_set, None
     running = Run.objects.active().filter(kind="admission", task_set=task_set).first()
     return task_set, running or start_controls(project, None, task_set)
 
 
-def wait_for_controls(task_set: TaskSet, show: Callable[[int, int], None]) -> None:
-    """Until every task is decided; show(done, total) on the way. Raises DemoError if one is rejected."""
+def wait_for_controls(task_set: TaskSet, run: Run, show: Callable[[int, int], None]) -> None:
+    """Until every task is decided; show(done, total) on the way. Raises DemoError if one is not admitted."""
     total = task_set.entries.count()
-    while left := _unproven(task_set):
+    while left := _undecided(task_set).count():
         show(total - left, total)
+        if run.ended:
+            raise DemoError(_said_of_unproven(list(_undecided(task_set)), run))
         time.sleep(LOOK_SECONDS)
+        run.refresh_from_db()  # before the tasks are counted: what an ended run left, it left for good
     show(total, total)
-    rejected = TaskVersion.objects.in_state(states.REJECTED).filter(entries__task_set=task_set)
-    if rejected.exists():
-        names = ", ".join(str(version) for version in rejected[:5])
-        raise DemoError(f"{rejected.count()} bundled tasks failed their controls: {names}. See the page of each task.")
+    rejected = list(_versions(task_set).in_state(states.REJECTED))
+    if rejected:
+        names = _names(rejected)
+        raise DemoError(f"{len(rejected)} bundled tasks failed their controls: {names}. See the page of each task.")
 
 
-def _unproven(task_set: TaskSet) -> int:
-    return TaskVersion.objects.in_state(states.LINTED, states.CONTROLS).filter(entries__task_set=task_set).count()
+def _said_of_unproven(left: list[TaskVersion], run: Run) -> str:
+    """What broke, in the words of their last moves."""
+    moves = Transition.objects.filter(subject=TaskVersion.SUBJECT, subject_id__in=[version.pk for version in left])
+    why = moves.exclude(reason="").order_by("-id").values_list("reason", flat=True).first()
+    return (
+        f"Run {run.pk} is {run.state}, and {len(left)} bundled tasks got no verdict: {_names(left)}. "
+        f"That is our failure, not theirs: {why or 'their controls were not played'}\n"
+        "Mend it, and run the demo again: it plays their controls again."
+    )
+
+
+def _names(versions: list[TaskVersion]) -> str:
+    shown = ", ".join(str(version) for version in versions[:5])
+    return shown if len(versions) <= 5 else f"{shown} and others"
+
+
+def _undecided(task_set: TaskSet) -> TaskVersionQuerySet:
+    return _versions(task_set).in_state(states.LINTED, states.CONTROLS)
+
+
+def _versions(task_set: TaskSet) -> TaskVersionQuerySet:
+    return TaskVersion.objects.filter(entries__task_set=task_set).select_related("task").order_by("id")

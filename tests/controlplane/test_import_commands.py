@@ -6,11 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from django.conf import settings
+from django.conf import settings as in_force
 from django.core.management import CommandError, call_command
+from pytest_django import Settings
 
 from apps.policies.models import Policy
-from apps.tasks.models import TaskSet
+from apps.tasks.models import TaskSet, TaskVersion
 from controlplane.management.commands.import_tasks import task_folders
 from tests.apps.tasks.folders import task_folder
 
@@ -26,6 +27,20 @@ def test_a_bad_task_folder_is_named(tmp_path: Path, db: None) -> None:
     with pytest.raises(CommandError, match=f"{bad}/instruction.md: is missing"):
         call_command("import_tasks", str(tmp_path))
     assert not TaskSet.objects.exists()
+
+
+def test_a_folder_that_comes_again_is_proven_again(
+    tmp_path: Path, settings: Settings, capsys: pytest.CaptureFixture[str], db: None
+) -> None:
+    settings.ASSAY_STORE_URL = str(tmp_path / "store")
+    task_folder(tmp_path / "lab" / "train")
+    call_command("import_tasks", str(tmp_path / "lab"))
+    version = TaskVersion.objects.get()
+    version.move("controls")
+    version.move("rejected")
+    call_command("import_tasks", str(tmp_path / "lab"))
+    assert version.reread().state == "linted"
+    assert capsys.readouterr().out.count("Its controls are run") == 2
 
 
 def test_a_folder_beside_the_splits_that_holds_tasks_is_refused(tmp_path: Path) -> None:
@@ -62,7 +77,7 @@ def test_a_database_that_is_away_is_said_without_a_traceback(tmp_path: Path) -> 
     started = [
         subprocess.Popen(
             [sys.executable, "manage.py", *command],
-            cwd=settings.BASE_DIR,
+            cwd=in_force.BASE_DIR,
             env={**os.environ, **away, "DJANGO_SETTINGS_MODULE": "controlplane.settings"},
             stderr=subprocess.PIPE,
             text=True,

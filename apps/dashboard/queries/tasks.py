@@ -178,6 +178,8 @@ def _proof(key: str, value: Any) -> ProofLine:
         f"{name} {part}" for name, part in value.items() if name not in ("verdict", "passed") and part not in (None, "")
     )
     tone, icon = ("idle", "info") if passed is None else ("ok", "check") if passed else ("fail", "x")
+    if verdict == "none":
+        tone, icon = "broken", "broken"
     return ProofLine(what, verdict, rest, tone, icon)
 
 

@@ -11,7 +11,7 @@ from apps.runs.launch import LaunchError
 from apps.tasks import states
 from apps.tasks.formats.errors import TaskFormatError
 from apps.tasks.importing import EmptyImportError, import_bundled, import_folders
-from apps.tasks.models import SPLITS, TaskSet, TaskSetError
+from apps.tasks.models import SPLITS, TaskSet, TaskSetError, TaskVersion
 from apps.trajectories.store import object_store
 from controlplane.management.plainly import plainly
 
@@ -40,12 +40,11 @@ class Command(BaseCommand):
             self._prove(project, task_set)
 
     def _prove(self, project: Project, task_set: TaskSet) -> None:
-        rejected = task_set.entries.filter(task_version__state=states.REJECTED)
-        for entry in rejected.select_related("task_version__task"):
-            errors = [row for row in entry.task_version.findings if row["level"] == "error"]
-            problem = f"{errors[0]['file']}: {errors[0]['message']}" if errors else "its controls failed, see its page"
-            self.stderr.write(f"{entry.task_version}: rejected, {problem}")
-        if task_set.entries.filter(task_version__state=states.LINTED).exists():
+        versions = TaskVersion.objects.filter(entries__task_set=task_set)
+        for version in versions.in_state(states.REJECTED).select_related("task").order_by("id"):
+            for error in [row for row in version.findings if row["level"] == "error"][:1]:
+                self.stderr.write(f"{version}: rejected, {error['file']}: {error['message']}")
+        if versions.provable().exists():
             run = start_controls(project, None, task_set)
             self.stdout.write(f"Its controls are run {run.pk}: the solution must pass, doing nothing must fail.")
 

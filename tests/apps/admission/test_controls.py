@@ -15,9 +15,13 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("store")]
 
 def controls(count: int = 1) -> Run:
     entries = [(make_task(f"new-{number}", state="linted"), "train") for number in range(count)]
-    run = start_controls(Project.default(), None, TaskSet.freeze(Project.default(), "new", entries))
-    run.begin(START)
+    run = begun(start_controls(Project.default(), None, TaskSet.freeze(Project.default(), "new", entries)))
     plan_controls(run)
+    return run
+
+
+def begun(run: Run) -> Run:
+    run.begin(START)
     return run
 
 
@@ -42,8 +46,6 @@ def test_a_task_whose_solution_passes_and_where_nothing_fails_is_admitted() -> N
     [
         ("unsolved", "unsolved", "The solution does not pass the tests (score 0.0)"),
         ("solved", "solved", "Doing nothing passes the tests."),
-        ("none", "unsolved", "The solution could not be graded: no disk"),
-        ("solved", "none", "Doing nothing could not be graded: no disk"),
     ],
 )
 def test_a_task_that_proves_nothing_is_rejected_with_the_reason(reference: str, nothing: str, reason: str) -> None:
@@ -68,6 +70,54 @@ def test_a_rejection_says_which_limit_stopped_the_solution(ending: Ending, end: 
         record(run, [structs.replace(made, rounds=rounds)])
     assert decide(run, now=START) == 1
     assert words in Transition.objects.get(subject="task", after="rejected").reason
+
+
+@pytest.mark.parametrize(
+    ("reference", "nothing", "reason"),
+    [
+        ("none", "unsolved", "The solution could not be graded: no disk"),
+        ("solved", "none", "Doing nothing could not be graded: no disk"),
+    ],
+)
+def test_a_task_whose_controls_broke_on_us_is_not_judged(reference: str, nothing: str, reason: str) -> None:
+    run = controls()
+    task = play_controls(run, reference, nothing)
+    assert task.state == "linted"
+    assert reason in Transition.objects.filter(subject="task", before="controls").get().reason
+    assert task.evidence["run"] == run.pk
+    assert undecided(run) == 0, "the run does not wait for it"
+    assert plan_controls(run) == 0, "nor does it try again"
+
+
+def test_the_next_controls_prove_what_broke_on_us() -> None:
+    first = controls()
+    play_controls(first, "none", "unsolved")
+    second = begun(start_controls(Project.default(), None, first.task_set))
+    assert plan_controls(second) == 1
+    assert decide(first, now=START) == 0, "what it showed does not count for the other"
+    assert play_controls(second, "solved", "unsolved").state == "admitted"
+
+
+def test_the_next_controls_try_what_was_rejected_or_quarantined() -> None:
+    first = controls()
+    assert play_controls(first, "unsolved", "unsolved").state == "rejected"
+    assert plan_controls(first) == 0
+    second = begun(start_controls(Project.default(), None, first.task_set))
+    plan_controls(second)
+    task = play_controls(second, "solved", "unsolved")
+    task.move("quarantined")
+    assert plan_controls(second) == 0, "what a curator took out stays out of controls that run already"
+    third = begun(start_controls(Project.default(), None, first.task_set))
+    assert plan_controls(third) == 1
+
+
+def test_no_controls_are_played_of_what_lint_refused_or_a_curator_retired() -> None:
+    refused, retired = make_task("refused", state="rejected"), make_task("retired", state="retired")
+    TaskVersion.objects.filter(pk=refused.pk).update(findings=[{"level": "warning"}, {"level": "error"}])
+    task_set = TaskSet.freeze(Project.default(), "old", [(refused, "train"), (retired, "train")])
+    run = begun(start_controls(Project.default(), None, task_set))
+    assert plan_controls(run) == 0
+    assert undecided(run) == 0
 
 
 def test_controls_are_planned_once() -> None:

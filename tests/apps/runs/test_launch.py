@@ -11,6 +11,8 @@ from tests.apps.making import make_policy, make_project, make_task, make_task_se
 
 pytestmark = pytest.mark.django_db
 
+WAIT = "Wait for their controls to finish; `manage.py import_tasks` plays them where none run."
+
 
 def refused(task_set: TaskSet, project: Project | None = None) -> LaunchError:
     with pytest.raises(LaunchError) as caught:
@@ -26,14 +28,14 @@ def set_of(**states: str) -> TaskSet:
 
 def test_tasks_that_wait_and_tasks_that_never_will_do_are_told_apart() -> None:
     task_set = set_of(a="linted", b="controls", c="rejected", d="quarantined", e="retired", f="admitted")
-    waiting, never = refused(task_set).way_out.split(" Wait for their controls to finish. ")
+    waiting, never = refused(task_set).way_out.split(f" {WAIT} ")
     assert waiting.startswith("2 of its 6 tasks: not proven yet")
     assert never == ("3 of its 6 tasks: rejected, quarantined or retired. Make a new version of the set without them.")
 
 
 def test_where_all_wait_nothing_is_to_be_taken_out() -> None:
     error = refused(set_of(a="linted", b="admitted"))
-    assert error.way_out.endswith("Wait for their controls to finish.")
+    assert error.way_out.endswith(WAIT)
     assert "without them" not in error.way_out
 
 
