@@ -69,25 +69,33 @@ class Tiles:
     rest: dict[str, Tile] = field(default_factory=dict)
 
 
+Finish = tuple[int, datetime | None]
+"""An evaluation, and when it finished: with more tries, it finishes again."""
+
+
 @lru_cache(maxsize=256)
-def _paired(after: int, before: int) -> PairedDifference:
-    """Finished evaluations never change, so their difference is computed once a process."""
-    rows = Evaluation.objects.select_related("run").in_bulk([after, before])
-    return compare(rows[after], rows[before])
+def _paired(after: Finish, before: Finish) -> PairedDifference:
+    """Between two finishes an evaluation never changes, so their difference is computed once a process."""
+    rows = Evaluation.objects.select_related("run").in_bulk([after[0], before[0]])
+    return compare(rows[after[0]], rows[before[0]])
+
+
+def _difference(after: Evaluation, before: Evaluation) -> PairedDifference:
+    return _paired((after.pk, after.finished_at), (before.pk, before.finished_at))
 
 
 def paired(found: Evaluations) -> PairedDifference | None:
     """The newest held-out evaluation against the first; None with fewer than two."""
     if found.first is None or found.last is None or found.first.pk == found.last.pk:
         return None
-    return _paired(found.last.pk, found.first.pk)
+    return _difference(found.last, found.first)
 
 
 def grpo_alone(found: Evaluations) -> PairedDifference | None:
     """The newest held-out evaluation against the one after the warm start; None while either is missing."""
     if found.warm is None or found.last is None or found.warm.pk == found.last.pk:
         return None
-    return _paired(found.last.pk, found.warm.pk)
+    return _difference(found.last, found.warm)
 
 
 def direction(interval: Interval) -> str:

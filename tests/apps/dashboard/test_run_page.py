@@ -16,14 +16,14 @@ from apps.dashboard import words
 from apps.dashboard.queries.events import newest
 from apps.dashboard.queries.runs import Wanted, run_list
 from apps.dashboard.queries.steps import evaluations, live_step_rows, step_table, train_table
-from apps.dashboard.queries.tiles import points_interval, tiles
+from apps.dashboard.queries.tiles import paired, points_interval, tiles
 from apps.evaluation.compare import compare
 from apps.evaluation.models import Evaluation
 from apps.lifecycle.announce import announce
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run
 from apps.runs.states import STATES
-from apps.trajectories.models import Trajectory
+from apps.trajectories.models import Grade, Trajectory
 from apps.trajectories.store import object_store
 from tests.apps.dashboard.factory import make_run, small_run
 from tests.apps.dashboard.people import make_task_set, make_user
@@ -234,6 +234,20 @@ def test_before_grpo_was_measured_nothing_is_said_of_it_alone(client: Client) ->
     run = _signed_in(client)
     Evaluation.objects.filter(run=run, version__gt=2).delete()
     assert "GRPO alone" not in client.get(f"/runs/{run.pk}").content.decode()
+
+
+def test_an_evaluation_that_finished_again_with_more_tries_is_compared_anew(client: Client) -> None:
+    run = _signed_in(client)
+    first, last = evaluations(run).first, evaluations(run).last
+    assert first is not None
+    assert last is not None
+    paired(evaluations(run))
+    played = {"group__purpose": "evaluation", "group__suite": "held-out", "group__pinned_version": last.version}
+    graded = Grade.objects.filter(trajectory__rollout__in=run.rollouts.filter(**played), trajectory__counts=True)
+    graded.update(verdict="solved")
+    last.keep_result({}, timezone.now())
+    assert paired(evaluations(run)) == compare(last, first)
+    assert compare(last, first).better > 0
 
 
 def test_tokens_of_reference_traces_are_not_sampled(client: Client) -> None:
