@@ -181,7 +181,8 @@ def _mark(found: Evaluations) -> HeadMark | None:
 
 
 def _train(run: Run, train: Table) -> Tile:
-    title = "Share of tries to learn from that solved the task, by the newest version that wrote them"
+    share = "Share of tries to learn from that solved the task, each task counting once"
+    title = f"{share}; by the newest version that wrote them"
     rows = train["rows"]
     if not rows:
         return Tile("Train completion", words.NOT_DEFINED, notes=("no graded try yet",), title=title)
@@ -196,7 +197,7 @@ def _train(run: Run, train: Table) -> Tile:
         unit="%",
         ci=words.interval(rate.low, rate.high),
         notes=(
-            f"{solved:,} of {tries:,} tries, newest {words.plural(len(window), 'version')}",
+            f"each task counting once; {solved:,} of {tries:,} tries, newest {words.plural(len(window), 'version')}",
             f"mean reward {words.number(reward)}",
         ),
         spark=marks.spark([row[3] for row in rows], 0.0, 1.0),
