@@ -16,7 +16,7 @@ from apps.dashboard.queries import events, stages
 from apps.dashboard.queries.answer import answer
 from apps.dashboard.queries.run import phase, progress, smalls, step_counts, visible_run
 from apps.dashboard.queries.steps import evaluations, live_step_rows, series_since, step_table, train_table
-from apps.dashboard.queries.tiles import tiles
+from apps.dashboard.queries.tiles import Tile, tiles
 from apps.lifecycle.models import Event
 from apps.runs.models import Run
 
@@ -59,8 +59,8 @@ def _delta(run: Run, since: int, seq: int, now: datetime) -> Message:
         },
         "waits": _waits(run, now),
         "tiles": {
-            "head": _tile(asdict(shown.head)),
-            **{name: _tile(asdict(tile)) for name, tile in shown.rest.items()},
+            "head": _tile(shown.head),
+            **{name: _tile(tile) for name, tile in shown.rest.items()},
         },
         "mark": asdict(shown.mark) if shown.mark else None,
         "smalls": {one.column: small_words(one.now, one.rate) for one in smalls(config, steps)},
@@ -84,9 +84,9 @@ def _waits(run: Run, now: datetime) -> Message:
     }
 
 
-def _tile(tile: Message) -> Message:
-    """Notes by place, so that each line of the page can name its own."""
-    return {**tile, "notes": {str(i): note for i, note in enumerate(tile["notes"])}}
+def _tile(tile: Tile) -> Message:
+    """Notes by place, so that each line of the page can name its own; an empty one clears what stood there."""
+    return {**asdict(tile), "notes": {str(i): note for i, note in enumerate(tile.lines)}}
 
 
 def _moment(run: Run, since: int) -> datetime:

@@ -26,6 +26,8 @@ from apps.trajectories.models import Trajectory
 WINDOW_VERSIONS = 8
 """The train tile looks at the newest so many versions."""
 STARTS_WINDOW = timedelta(minutes=5)
+MOST_NOTES = 4
+"""Lines that a page keeps for the notes of a tile: what comes later finds its place, what goes leaves no old words."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,11 @@ class Tile:
     spark_says: str = ""
     title: str = ""
     """The definition."""
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The notes, and empty lines up to the most."""
+        return (*self.notes, *[""] * (MOST_NOTES - len(self.notes)))
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from apps.accounts.models import Project
 from apps.dashboard.queries.live import MOST_EVENTS, live_message
+from apps.dashboard.queries.tiles import MOST_NOTES
 from apps.lifecycle.announce import announce, next_seq
 from apps.runs.models import Run
 from apps.training.models import LearnerStep
@@ -78,6 +79,28 @@ def test_an_empty_run_has_a_message(client: Client) -> None:
     message = _message(client, run, 0)
     assert message["tiles"]["head"]["value"] == "n/a"
     assert message["series"]["train"]["rows"] == []
+
+
+def test_the_page_of_an_empty_run_keeps_a_place_for_all_that_its_tiles_may_say(client: Client) -> None:
+    user = make_user("ana", "operator")
+    run = make_run(user, state="queued")
+    client.force_login(user)
+    page = client.get(f"/runs/{run.pk}").content.decode()
+    for name in _message(client, run, 0)["tiles"]:
+        for part in ("label", "value", "unit", "ci", *(f"notes.{line}" for line in range(MOST_NOTES))):
+            assert f'data-live="tiles.{name}.{part}"' in page
+        assert name == "head" or f"d=tiles.{name}.spark" in page
+    for part in ("change", "change_note", "alone", "alone_note"):
+        assert f'data-live="tiles.head.{part}"' in page
+    assert "cx=mark.now" in page
+
+
+def test_a_note_that_went_is_cleared(client: Client) -> None:
+    user = make_user("ana", "operator")
+    run = make_run(user, state="queued")
+    client.force_login(user)
+    train = _message(client, run, 0)["tiles"]["train"]
+    assert train["notes"] == {"0": "no graded try yet", "1": "", "2": "", "3": ""}
 
 
 def _signed_in(client: Client) -> Run:
