@@ -1,5 +1,6 @@
 // One live link a page: a WebSocket while it works, else polling of the same JSON, else a pill that says stale.
 // Always true: a delta is applied only if it continues what is already on the page; a gap is fetched, never skipped.
+// A page that nobody looks at applies nothing: what it missed is one gap.
 
 const PING_MS = 20_000;
 const PONG_MS = 10_000;
@@ -16,36 +17,24 @@ export function backoff(failures, random = Math.random) {
 }
 
 export class Live {
-  /** `apply(delta)` puts news on the page; `show(state, since)` sets the pill: live, polling, stale or frozen. */
+  /** `apply(delta)` puts news on the page; `show(state, since)` sets the pill: live, polling or stale. */
   constructor({ socketUrl, pollUrl, seq, apply, show }) {
     Object.assign(this, { socketUrl, pollUrl, seq, apply, show });
     this.failures = 0;
     this.socket = null;
     this.heard = Date.now();
     this.timers = new Set();
-    this.stopped = false;
     this.fetching = false;
-    this.waiting = [];
   }
 
   start() {
     this.open();
-    this.watch = setInterval(() => this.look(), 1000);
+    setInterval(() => this.look(), 1000);
     document.addEventListener("visibilitychange", () => this.visible());
     addEventListener("online", () => this.retryNow());
   }
 
-  /** The run will not change any more. */
-  freeze() {
-    this.stopped = true;
-    clearInterval(this.watch);
-    this.clearTimers();
-    this.socket?.close(1000);
-    this.show("frozen", this.heard);
-  }
-
   open() {
-    if (this.stopped) return;
     this.clearTimers();
     const address = new URL(this.socketUrl, location.href);
     address.protocol = address.protocol.replace("http", "ws");
@@ -83,6 +72,7 @@ export class Live {
   }
 
   take(delta) {
+    if (document.hidden) return;
     if (delta.resync) {
       location.reload();
       return;
@@ -93,32 +83,34 @@ export class Live {
       return;
     }
     this.seq = delta.seq;
-    if (document.hidden) this.waiting.push(delta);
-    else this.apply(delta);
+    this.apply(delta);
   }
 
   async fetchGap() {
     if (this.fetching) return;
     this.fetching = true;
-    try {
-      const address = new URL(this.pollUrl, location.href);
-      address.searchParams.set("since", String(this.seq));
-      const answer = await fetch(address, { headers: { Accept: "application/json" }, cache: "no-store" });
-      if (answer.status === 404 || answer.redirected) {
-        location.reload(); // no longer ours to see, or signed out: the server says it best
-        return;
-      }
-      if (!answer.ok) throw new Error(`live: ${answer.status}`);
-      const delta = await answer.json();
-      this.hear();
-      this.take({ ...delta, prev_seq: Math.min(delta.prev_seq, this.seq) });
-    } finally {
-      this.fetching = false;
+    const delta = await this.ask().catch(() => null); // the pill turns stale by itself; the next turn or delta asks again
+    this.fetching = false;
+    if (!delta) return;
+    this.hear();
+    this.take({ ...delta, prev_seq: Math.min(delta.prev_seq, this.seq) });
+  }
+
+  /** What the page does not show yet. */
+  async ask() {
+    const address = new URL(this.pollUrl, location.href);
+    address.searchParams.set("since", String(this.seq));
+    const answer = await fetch(address, { headers: { Accept: "application/json" }, cache: "no-store" });
+    if (answer.status === 404 || answer.redirected) {
+      location.reload(); // no longer ours to see, or signed out: the server says it best
+      return null;
     }
+    if (!answer.ok) throw new Error(`live: ${answer.status}`);
+    return answer.json();
   }
 
   closed(socket) {
-    if (socket !== this.socket || this.stopped) return;
+    if (socket !== this.socket) return;
     this.clearTimers();
     this.failures += 1;
     this.later(backoff(this.failures), () => this.open());
@@ -126,26 +118,20 @@ export class Live {
   }
 
   async poll() {
-    if (this.stopped || this.socket?.readyState === WebSocket.OPEN) return;
-    if (!document.hidden) {
-      try {
-        await this.fetchGap();
-      } catch {
-        // the pill turns stale by itself; the next turn tries again
-      }
-    }
+    if (this.socket?.readyState === WebSocket.OPEN) return;
+    if (!document.hidden) await this.fetchGap();
     clearTimeout(this.pollTimer);
     this.pollTimer = setTimeout(() => this.poll(), POLL_MS);
   }
 
   visible() {
     if (document.hidden) return;
-    this.waiting.splice(0).forEach((delta) => this.apply(delta));
     this.retryNow();
+    this.fetchGap();
   }
 
   retryNow() {
-    if (this.stopped || this.socket?.readyState === WebSocket.OPEN || this.socket?.readyState === WebSocket.CONNECTING) return;
+    if (this.socket?.readyState === WebSocket.OPEN || this.socket?.readyState === WebSocket.CONNECTING) return;
     this.open();
   }
 
@@ -155,7 +141,6 @@ export class Live {
   }
 
   look() {
-    if (this.stopped) return;
     const open = this.socket?.readyState === WebSocket.OPEN;
     if (open) this.show("live", this.heard);
     else if (Date.now() - this.heard > STALE_MS) this.show("stale", this.heard);

@@ -30,7 +30,6 @@ function fill(message) {
 function words(state, heard) {
   if (state === "live") return "Live";
   if (state === "polling") return "Polling every 5 s, live connection blocked";
-  if (state === "frozen") return "Finished, will not change";
   return `Stale since ${new Date(heard).toISOString().slice(11, 19)} UTC`;
 }
 

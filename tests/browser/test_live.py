@@ -17,6 +17,10 @@ from tests.browser.pages import Web, beside, browser, collect_static, web_proces
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 MS = 30_000
+HIDE = """hidden => {
+  Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+  document.dispatchEvent(new Event("visibilitychange"));
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +96,20 @@ def test_a_page_that_hears_nothing_says_since_when_and_catches_up(web: Web, run:
     web.start()
     expect(page.locator("[data-pill]")).to_have_text("Live", timeout=2 * MS)
     expect(page.locator(".events")).to_contain_text("told while nobody answered", timeout=MS)
+
+
+def test_a_page_that_nobody_looks_at_fetches_what_it_missed_once(web: Web, run: Run, context: BrowserContext) -> None:
+    page, _ = _open(context, web, run)
+    expect(page.locator("[data-pill]")).to_have_text("Live", timeout=MS)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if "/live?" in request.url else None)
+    page.evaluate(HIDE, True)
+    for words in ("first of many", "second of many", "last of many"):
+        _tell(run, words)
+        page.wait_for_timeout(800)  # until the socket has told of each
+    page.evaluate(HIDE, False)
+    expect(page.locator(".events")).to_contain_text("last of many", timeout=MS)
+    assert len(asked) == 1
 
 
 def test_a_verb_takes_effect_and_the_page_follows(web: Web, run: Run, context: BrowserContext) -> None:
