@@ -30,8 +30,8 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     clipped: this bound, and the one above, change nothing as long as that is so."""
     clip_high: Annotated[float, Meta(gt=0, lt=10)] = 0.2
     """How far above 1."""
-    importance_cap: Annotated[float, Meta(ge=1)] = 2.0
-    max_grad_norm: Annotated[float, Meta(gt=0)] = 1.0
+    importance_cap: Annotated[float, Meta(ge=1, le=1000)] = 2.0
+    max_grad_norm: Annotated[float, Meta(gt=0, le=1_000_000)] = 1.0
     beta_1: Annotated[float, Meta(ge=0, lt=1)] = 0.9
     beta_2: Annotated[float, Meta(ge=0, lt=1)] = 0.95
     weight_decay: Annotated[float, Meta(ge=0, le=1)] = 0.0
@@ -41,7 +41,7 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     sft_batch: Annotated[int, Meta(ge=1, le=1024)] = 16
     """Traces a step."""
     sft_learning_rate: Annotated[float, Meta(gt=0, le=1)] = 5e-5
-    sft_warmup_steps: Annotated[int, Meta(ge=0)] = 3
+    sft_warmup_steps: Annotated[int, Meta(ge=0, le=10_000)] = 3
     sft_traces_per_family: Annotated[int, Meta(ge=1, le=1000)] = 4
     temperature: Annotated[float, Meta(gt=0, le=5)] = 1.0
     round_tokens: Annotated[int, Meta(ge=1, le=100_000)] = 48
@@ -53,17 +53,17 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Tries a task (K) at the first, the warm and the last evaluation."""
     interim_tries: Annotated[int, Meta(ge=1, le=64)] = 2
     """Tries a task in evaluations during training."""
-    evaluation_every: Annotated[int, Meta(ge=0)] = 20
+    evaluation_every: Annotated[int, Meta(ge=0, le=100_000)] = 20
     """GRPO versions between evaluations; 0: none in between."""
-    resumable_every: Annotated[int, Meta(ge=1)] = 10
+    resumable_every: Annotated[int, Meta(ge=1, le=100_000)] = 10
     """GRPO versions between checkpoints with optimiser state."""
     concurrency: Annotated[int, Meta(ge=1, le=100_000)] = 64
     """Most attempts in flight."""
     attempts: Annotated[int, Meta(ge=1, le=20)] = 5
     """Most executions of one rollout, when infra failures end them."""
-    max_seconds: Annotated[int, Meta(ge=1)] | None = None
+    max_seconds: Annotated[int, Meta(ge=1, le=365 * 86_400)] | None = None
     """Budget of wall time for GRPO; ends it cleanly with what is finished."""
-    max_sampled_tokens: Annotated[int, Meta(ge=1)] | None = None
+    max_sampled_tokens: Annotated[int, Meta(ge=1, le=10**12)] | None = None
     """Budget of sampled tokens; ends the training cleanly."""
     seed: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 0
 
