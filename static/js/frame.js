@@ -33,13 +33,21 @@ document.addEventListener("submit", (event) => {
 });
 addEventListener("pageshow", () => document.querySelectorAll("form[data-sent]").forEach((form) => delete form.dataset.sent));
 
+const options = () => [...palette().querySelectorAll('[role="option"]')];
+
+/** Marks one option, and tells who listens to the field which. */
+function choose(chosen) {
+  options().forEach((option) => option.setAttribute("aria-selected", String(option === chosen)));
+  palette().querySelector("input").setAttribute("aria-activedescendant", chosen?.id ?? "");
+}
+
 function movePalette(key) {
-  const options = [...palette().querySelectorAll('[role="option"]')];
-  if (!options.length) return;
-  const at = options.findIndex((option) => option.getAttribute("aria-selected") === "true");
-  const next = (at + (key === "ArrowDown" ? 1 : -1) + options.length) % options.length;
-  options.forEach((option, i) => option.setAttribute("aria-selected", String(i === next)));
-  options[next].scrollIntoView({ block: "nearest" });
+  const all = options();
+  if (!all.length) return;
+  const at = all.findIndex((option) => option.getAttribute("aria-selected") === "true");
+  const next = all[(at + (key === "ArrowDown" ? 1 : -1) + all.length) % all.length];
+  choose(next);
+  next.scrollIntoView({ block: "nearest" });
 }
 
 function paletteKey(event) {
@@ -82,7 +90,26 @@ document.addEventListener("click", (event) => {
   item.setAttribute("aria-current", "true");
 });
 
-// The mark of the current page in a table of filters follows what the server answered.
+// The first thing found is chosen.
 document.addEventListener("htmx:afterSettle", (event) => {
-  if (event.target.id === "palette-list") event.target.querySelector('[role="option"]')?.setAttribute("aria-selected", "true");
+  if (event.target.id === "palette-list") choose(options()[0]);
+});
+
+// Where the server does not answer, old rows stay, and the pill that speaks for them says since when they are old.
+function turnStale(event) {
+  const pill = document.querySelector(`[data-fed-by="${event.detail.target?.id}"]`);
+  if (!pill || pill.dataset.state === "stale") return;
+  pill.dataset.state = "stale";
+  pill.textContent = `Stale since ${new Date().toISOString().slice(11, 19)} UTC`;
+}
+document.addEventListener("htmx:responseError", turnStale);
+document.addEventListener("htmx:sendError", turnStale);
+
+// A table keeps how far it was scrolled sideways when its rows come anew.
+const scrolled = new Map();
+document.addEventListener("htmx:beforeSwap", (event) => {
+  event.detail.target.querySelectorAll(".table-wrap[id]").forEach((table) => scrolled.set(table.id, table.scrollLeft));
+});
+document.addEventListener("htmx:afterSwap", (event) => {
+  event.target.querySelectorAll(".table-wrap[id]").forEach((table) => (table.scrollLeft = scrolled.get(table.id) ?? 0));
 });

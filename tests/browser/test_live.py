@@ -112,6 +112,18 @@ def test_a_page_that_nobody_looks_at_fetches_what_it_missed_once(web: Web, run: 
     assert len(asked) == 1
 
 
+def test_a_list_that_is_not_answered_says_since_when_and_recovers(web: Web, run: Run, context: BrowserContext) -> None:
+    page = context.new_page()
+    page.goto(web.address)
+    expect(page.locator(".pill")).to_have_text("Polling every 10 s, 1 active")
+    page.focus(f"#run-{run.pk}")
+    web.stop()
+    expect(page.locator(".pill")).to_contain_text("Stale since", timeout=MS)
+    web.start()
+    expect(page.locator(".pill")).to_have_text("Polling every 10 s, 1 active", timeout=MS)
+    assert page.evaluate("document.activeElement.id") == f"run-{run.pk}"
+
+
 def test_a_verb_takes_effect_and_the_page_follows(web: Web, run: Run, context: BrowserContext) -> None:
     page, _ = _open(context, web, run)
     page.click("[data-open-dialog=pause]")
@@ -134,7 +146,9 @@ def test_the_palette_is_worked_by_keys_alone(web: Web, run: Run, context: Browse
     page, _ = _open(context, web, run)
     page.keyboard.press("Control+k")
     page.keyboard.type("told-word-train")
-    expect(page.locator('#palette [aria-selected="true"]')).to_contain_text("told-word-train-0", timeout=MS)
+    chosen = page.locator('#palette [aria-selected="true"]')
+    expect(chosen).to_contain_text("told-word-train-0", timeout=MS)
+    assert page.get_attribute("#palette input", "aria-activedescendant") == chosen.get_attribute("id")
     page.keyboard.press("Enter")
     expect(page.locator("h1")).to_have_text("told-word-train-0", timeout=MS)
 

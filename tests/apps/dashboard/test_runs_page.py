@@ -104,13 +104,25 @@ def test_older_runs_are_reached_by_key(client: Client) -> None:
     assert _names(client, f"/?before={key}") == ["oldest"]
 
 
-def test_a_fragment_holds_the_rows_alone(client: Client) -> None:
+def test_a_fragment_holds_the_rows_and_the_pill_alone(client: Client) -> None:
     user = make_user("ana", "operator")
     make_run(user)
     client.force_login(user)
     page = client.get("/", headers={"HX-Target": "run-rows"}).content.decode()
     assert "warm-grpo-7" in page
     assert "<html" not in page
+    assert 'hx-swap-oob="true">Polling every 10 s, 1 active' in page
+
+
+def test_older_runs_are_not_replaced_by_the_newest(client: Client) -> None:
+    user = make_user("ana", "operator")
+    run = make_run(user)
+    client.force_login(user)
+    assert client.get("/").content.decode().count("every 10s") == 1
+    older = client.get(f"/?before={run.pk + 1}").content.decode()
+    assert run.name in older
+    assert "every 10s" not in older
+    assert "As of" in older
 
 
 def _names(client: Client, address: str) -> list[str]:
