@@ -39,6 +39,14 @@ def test_every_wrong_field_is_named_at_once() -> None:
     }
 
 
+@pytest.mark.parametrize("text", ["1e400", "inf", "-inf", "nan", str(2**70), "9" * 5000])
+def test_a_number_that_no_run_can_use_is_wrong_in_every_field(text: str) -> None:
+    fields = {setting.name: text for group in GROUPS for setting in group.settings}
+    wrong = {error.field: error.way_out for error in parse({"preset": "grpo", **fields}).errors}
+    assert wrong.keys() == fields.keys()
+    assert all(way_out.startswith(("Use a", "This is no")) for way_out in wrong.values())
+
+
 def test_a_change_is_told_against_the_preset() -> None:
     assert parse({"preset": "grpo", "group_size": "16"}).changed() == [("Group size", "8", "16")]
 

@@ -1,5 +1,6 @@
 """A field that the API does not know is refused by name; the endpoint is chosen by name."""
 
+import json
 from typing import Any
 
 import pytest
@@ -10,6 +11,16 @@ from apps.runs.models import Run
 from tests.apps.making import client_of, make_policy, make_run, make_task_set, make_user
 
 pytestmark = pytest.mark.django_db
+
+UNBOUNDED_ONCE = (
+    "importance_cap",
+    "max_grad_norm",
+    "max_seconds",
+    "sft_warmup_steps",
+    "evaluation_every",
+    "resumable_every",
+    "max_sampled_tokens",
+)
 
 
 def post(client: Client, address: str, body: object) -> Any:
@@ -42,6 +53,16 @@ def test_verbs_and_tokens_refuse_unknown_fields_too() -> None:
 def test_what_the_api_alone_sets_is_no_field_to_give() -> None:
     response = post(client_of(make_user("ann")), "/api/v1/tokens", {"name": "x", "key_id": "mine"})
     assert [error["pointer"] for error in response.json()["errors"]] == ["/key_id"]
+
+
+@pytest.mark.parametrize("setting", UNBOUNDED_ONCE)
+@pytest.mark.parametrize("given", ["1e400", "-1e400", str(2**70)])
+def test_a_number_that_no_run_can_use_is_refused_by_name(setting: str, given: str) -> None:
+    body = json.dumps(body_of(config={setting: 0})).replace(f'"{setting}": 0', f'"{setting}": {given}')
+    response = post(client_of(make_user("ann", "operator")), "/api/v1/runs", body)
+    (error,) = response.json()["errors"]
+    assert (response.status_code, error["pointer"]) == (422, f"/config/{setting}")
+    assert not Run.objects.exists()
 
 
 def test_a_run_is_served_by_the_endpoint_that_was_asked_for() -> None:
