@@ -54,8 +54,8 @@ def publish_versions(run: Run, wanted: Iterable[int], *, now: datetime) -> Publi
     if served is None:
         return Published(frozenset())
     live = {version for version in set(wanted) if run.served_name(version) in served}
-    for checkpoint in Checkpoint.objects.of(run).on_the_way().filter(version__in=live):
-        _go_live(run, checkpoint)  # who had it loaded died before it said so
+    for unsaid in Checkpoint.objects.of(run).on_the_way().filter(version__in=live):
+        _go_live(run, unsaid)  # who had it loaded died before it said so
     problems, refused = [], {}
     for version in sorted(set(wanted) - live):
         checkpoint = Checkpoint.objects.of(run).stored().filter(version=version).first()

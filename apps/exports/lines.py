@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from asgiref.sync import sync_to_async
+from channels.db import database_sync_to_async
 from django.db.models import QuerySet
 
 from apps.rollouts.models import Rollout
@@ -20,12 +20,13 @@ CHUNK = 500
 async def export_lines(
     run: Run, rows: QuerySet[Rollout, dict[str, Any]], filters: dict[str, str], now: datetime
 ) -> AsyncIterator[bytes]:
-    """rows: graded rollouts. Read in pages by key, oldest first: a long export holds no transaction open."""
+    """rows: graded rollouts. Read in pages by key, oldest first, each with a connection that is then given back: a
+    reader that stalls holds neither a transaction nor a place in the pool."""
     yield _line(
         {"kind": "export", "run": run.pk, "name": run.name, "formula": run.formula, "filters": filters, "at": now}
     )
     last, count = 0, 0
-    while page := await sync_to_async(_page)(rows, last):
+    while page := await database_sync_to_async(_page)(rows, last):
         yield b"".join(_line(row) for row in page)
         last, count = page[-1]["id"], count + len(page)
     yield _line({"kind": "end", "rollouts": count})

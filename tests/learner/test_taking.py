@@ -165,7 +165,7 @@ def test_a_parent_in_memory_is_not_fetched_and_old_copies_go(tmp_path: Path) -> 
     for version in (1, 2, 3):
         shop.take(version, resumable=version == 2)
     assert copies(shop) == {"policies/tiny"}
-    assert shop.take(3, step_id=999, version=4, parent_version=2, parent_prefix="runs/7/2").state == "made"
+    assert shop.take(4, parent_version=2, parent_prefix="runs/7/2").state == "made"
     assert copies(shop) == {"runs/7/2"}
 
 

@@ -84,7 +84,8 @@ def test_a_batch_counts_every_flat_group_since_the_one_before(store: FolderStore
     first = cut(run, store, {0})
     assert first is not None
     assert (first.groups, first.flat_groups) == (1, 3)
-    first.move("returned")
+    first.move("handed")
+    first.move("applied")
     second = cut(run, store, {0})
     assert second is not None
     assert (second.groups, second.flat_groups) == (2, 0)

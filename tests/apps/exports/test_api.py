@@ -1,18 +1,20 @@
 """Exports: everything that matches, one JSON object a line, and a last line that proves it."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
 import msgspec
 import pytest
 from asgiref.sync import async_to_sync
+from django.db import connection
 from django.http import StreamingHttpResponse
 from django.test import Client
 
 from apps.runs.models import Run
 from tests.apps.making import client_of, make_run, make_user, play
 
-pytestmark = pytest.mark.django_db
+# An export gives its connection back, which a test inside of one transaction could not bear.
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def lines(client: Client, run: Run, query: str = "") -> list[dict[str, Any]]:
@@ -43,6 +45,22 @@ def test_more_than_one_page_is_exported_whole() -> None:
     found = lines(client, run)
     assert [row["id"] for row in found[1:-1]] == sorted(made)
     assert found[-1]["rollouts"] == 600
+
+
+def test_a_reader_that_stalls_holds_no_connection() -> None:
+    run, client = make_run(), client_of(make_user("ann", "viewer"))
+    play(run, ["solved"])
+    response: Any = client.get(f"/api/v1/runs/{run.pk}/export")
+    assert connection.connection is not None
+    async_to_sync(_read_two_parts)(response.streaming_content)
+    assert connection.connection is None
+
+
+async def _read_two_parts(content: AsyncGenerator[bytes]) -> None:
+    """The first line and the first page."""
+    await anext(content)
+    await anext(content)
+    await content.aclose()
 
 
 def test_an_export_takes_the_filters_of_the_list() -> None:
