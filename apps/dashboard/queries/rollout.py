@@ -87,7 +87,7 @@ class RolloutPage:
 
 
 def rollout_page(user: User | AnonymousUser, rollout_id: int, attempt: int | None, store: Store) -> RolloutPage:
-    """The attempt asked for, else the one that counts, else the last. Raises Rollout.DoesNotExist."""
+    """The attempt asked for, else the one that counts, else the last. Raises Rollout's and Attempt's DoesNotExist."""
     related = ("run", "run__policy", "group", "group__task_version", "group__task_version__task")
     seen = Rollout.objects.filter(run__in=Run.objects.visible_to(user)).select_related(*related)
     rollout = seen.get(pk=rollout_id)
@@ -120,7 +120,10 @@ def rollout_page(user: User | AnonymousUser, rollout_id: int, attempt: int | Non
 
 def _chosen(rows: list[Attempt], number: int | None) -> Attempt | None:
     if number is not None:
-        return next((row for row in rows if row.number == number), None)
+        asked_for = [row for row in rows if row.number == number]
+        if not asked_for:
+            raise Attempt.DoesNotExist(f"there is no attempt {number}")
+        return asked_for[0]
     counting = [row for row in rows if (found := _trajectory(row)) is not None and found.counts]
     recorded = [row for row in rows if _trajectory(row) is not None]
     best = counting or recorded or rows

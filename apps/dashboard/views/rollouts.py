@@ -9,7 +9,7 @@ from django.views.decorators.http import require_GET
 from apps.dashboard import asked
 from apps.dashboard.queries.rollout import rollout_page
 from apps.dashboard.queries.rollouts import Wanted, rollout_list
-from apps.rollouts.models import Rollout
+from apps.rollouts.models import Attempt, Rollout
 from apps.runs.models import Run
 from apps.trajectories.store import object_store
 
@@ -34,9 +34,11 @@ def rollouts(request: HttpRequest, pk: int) -> HttpResponse:
 @login_required
 @require_GET
 def rollout(request: HttpRequest, pk: int) -> HttpResponse:
+    attempt = asked.number(request.GET, "attempt")
     try:
-        page = rollout_page(request.user, pk, asked.number(request.GET, "attempt"), object_store())
-    except Rollout.DoesNotExist:
+        page = rollout_page(request.user, pk, attempt, object_store())
+    except (Rollout.DoesNotExist, Attempt.DoesNotExist):
         raise Http404 from None
     view = "tokens" if request.GET.get("view") == "tokens" else "transcript"
-    return render(request, "dashboard/rollout.html", {"section": "runs", "page": page, "view": view})
+    context = {"section": "runs", "page": page, "view": view, "attempt": attempt}
+    return render(request, "dashboard/rollout.html", context)

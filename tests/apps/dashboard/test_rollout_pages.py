@@ -11,6 +11,7 @@ from apps.accounts.models import Project
 from apps.fleet.models import Worker
 from apps.rollouts.models import Attempt, Group, Rollout
 from apps.runs.models import Run
+from apps.tasks.models import TaskVersion
 from apps.trajectories.models import Trajectory
 from apps.trajectories.store import object_store
 from tests.apps.dashboard.factory import Builder, make_run, small_run
@@ -111,6 +112,35 @@ def test_an_infra_attempt_is_ours_and_has_no_reward(client: Client) -> None:
     page = client.get(f"/rollouts/{rollout.pk}").content.decode()
     assert "We broke at the box, not the agent." in page
     assert "none: we broke, which is never a reward" in page
+
+
+def test_the_tabs_stay_at_the_attempt_that_was_asked_for(client: Client) -> None:
+    run = _signed_in(client)
+    rollout = Rollout.objects.of(run)[:1].get()
+    page = client.get(f"/rollouts/{rollout.pk}?attempt=1").content.decode()
+    assert 'href="?view=tokens&amp;attempt=1"' in page
+    assert 'href="?view=tokens"' in client.get(f"/rollouts/{rollout.pk}").content.decode()
+    assert client.get(f"/rollouts/{rollout.pk}?attempt=77").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("state", "digest", "words"),
+    [
+        ("admitted", "", "the digest that was proven"),
+        ("quarantined", "", "the digest of this version, which is quarantined"),
+        ("admitted", "f" * 64, "Other task content"),
+    ],
+)
+def test_the_content_that_was_played_is_held_against_the_task_s(
+    client: Client, state: str, digest: str, words: str
+) -> None:
+    run = _signed_in(client)
+    rollout = Rollout.objects.of(run).filter(state="recorded")[:1].get()
+    version = TaskVersion.objects.filter(pk=rollout.group.task_version_id)
+    version.update(state=state, digest=digest or version.get().digest)
+    page = client.get(f"/rollouts/{rollout.pk}").content.decode()
+    assert words in page
+    assert ("Same task content" in page) == (not digest)
 
 
 def test_a_record_that_is_gone_leaves_the_grade(client: Client) -> None:
