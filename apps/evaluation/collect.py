@@ -30,7 +30,7 @@ class EvaluationTry:
 
     @property
     def two_rounds(self) -> bool:
-        """The task needs a second round by design."""
+        """The task allows more than one."""
         return self.round_limit > 1
 
     def ended(self) -> EndedTry:

@@ -1,4 +1,4 @@
-"""Completion by family, start and now, drawn as a forest; two-round and unseen families stand apart."""
+"""Completion by family, start and now, drawn as a forest; families that allow more rounds, and unseen ones, apart."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -38,10 +38,11 @@ def forests(found: Evaluations) -> list[Forest]:
     held = _parts(found.held_out)
     unseen = _parts(found.unseen)
     wanted = [
-        _forest("By family, one round suffices", "held-out", held, two_rounds=False, total="one_round"),
+        _forest("By family, one round allowed", "held-out", held, two_rounds=False, total="one_round"),
         _forest(
-            "By family, two rounds needed",
-            "held-out: what to do is only seen in what the first command prints",
+            "By family, more rounds allowed",
+            "held-out: tasks that allow more than one round; "
+            "in the bundled ones the first command only shows what to do",
             held,
             two_rounds=True,
             total="two_rounds",
