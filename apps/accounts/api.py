@@ -4,6 +4,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework import mixins, status, viewsets
+from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -25,7 +26,11 @@ class TokenViewSet(mixins.ListModelMixin, viewsets.GenericViewSet[ApiToken]):
 
     @extend_schema(request=TokenSerializer, responses={201: IssuedTokenSerializer})
     def create(self, request: Request) -> Response:
-        """Issue a token. The answer is the only place that ever shows it."""
+        """Issue a token. The answer is the only place that ever shows it.
+
+        Not by a token: what it issued could outlive it."""
+        if isinstance(request.auth, ApiToken):
+            raise PermissionDenied("A token issues no tokens. Sign in, or use `manage.py issue_token`.")
         asked = TokenSerializer(data=request.data)
         asked.is_valid(raise_exception=True)
         wanted = asked.validated_data

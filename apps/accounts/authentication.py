@@ -18,7 +18,7 @@ class TokenAuthentication(BaseAuthentication):
         if token is None:
             raise AuthenticationFailed(
                 "The API token is unknown, revoked or expired. Make a new one with `manage.py issue_token`, "
-                "or by POST /api/v1/tokens."
+                "or by POST /api/v1/tokens while you are signed in."
             )
         token.touch(timezone.now())
         return token.user, token

@@ -9,7 +9,7 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from django.utils import timezone
 
-from apps.accounts.models import ApiToken
+from apps.accounts.models import ApiToken, User
 from tests.apps.making import client_of, make_user
 
 pytestmark = pytest.mark.django_db
@@ -27,6 +27,12 @@ def bearer(text: object) -> Client:
     return Client(headers={"Authorization": f"Bearer {text}"})
 
 
+def browser_of(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
 def test_without_a_token_there_is_a_challenge_and_a_problem() -> None:
     response = Client().get("/api/v1/runs")
     assert response.status_code == 401
@@ -36,14 +42,20 @@ def test_without_a_token_there_is_a_challenge_and_a_problem() -> None:
 
 
 def test_a_session_issues_a_token_that_then_works_alone() -> None:
-    browser = Client()
-    browser.force_login(make_user("ann", "viewer"))
-    issued = issue(browser, name="nightly")
+    issued = issue(browser_of(make_user("ann", "viewer")), name="nightly")
     assert bearer(issued["token"]).get("/api/v1/runs").status_code == 200
 
 
-def test_the_secret_is_shown_once_and_not_kept() -> None:
+def test_a_token_issues_none_that_could_outlive_it() -> None:
     client = client_of(make_user("ann"))
+    response = client.post(TOKENS, {"name": "for good"}, content_type="application/json")
+    assert response.status_code == 403
+    assert response.json()["detail"] == "A token issues no tokens. Sign in, or use `manage.py issue_token`."
+    assert ApiToken.objects.count() == 1
+
+
+def test_the_secret_is_shown_once_and_not_kept() -> None:
+    client = browser_of(make_user("ann"))
     issued = issue(client, name="nightly")
     secret = str(issued["token"]).partition(".")[2]
     assert secret not in client.get(TOKENS).content.decode()
@@ -51,7 +63,7 @@ def test_the_secret_is_shown_once_and_not_kept() -> None:
 
 
 def test_a_revoked_token_opens_nothing_and_its_row_stays() -> None:
-    client = client_of(make_user("ann"))
+    client = browser_of(make_user("ann"))
     issued = issue(client, name="nightly")
     assert client.delete(f"{TOKENS}/{issued['id']}").status_code == 204
     assert bearer(issued["token"]).get(TOKENS).status_code == 401
@@ -65,7 +77,7 @@ def test_who_comes_with_an_unknown_token_hears_where_one_is_made() -> None:
 
 
 def test_an_expired_token_opens_nothing() -> None:
-    client = client_of(make_user("ann"))
+    client = browser_of(make_user("ann"))
     issued = issue(client, name="old", expires_at=(timezone.now() - timedelta(days=1)).isoformat())
     assert bearer(issued["token"]).get(TOKENS).status_code == 401
 

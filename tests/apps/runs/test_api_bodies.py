@@ -42,7 +42,8 @@ def test_an_unknown_field_is_named_and_nothing_starts(field: str) -> None:
 
 
 def test_verbs_and_tokens_refuse_unknown_fields_too() -> None:
-    run, client = make_run(), client_of(make_user("ann", "operator"))
+    run, client = make_run(), Client()
+    client.force_login(make_user("ann", "operator"))
     for address in (f"/api/v1/runs/{run.pk}/pause", "/api/v1/tokens"):
         response = post(client, address, {"name": "x", "reson": "lunch"})
         assert response.status_code == 400
@@ -51,7 +52,9 @@ def test_verbs_and_tokens_refuse_unknown_fields_too() -> None:
 
 
 def test_what_the_api_alone_sets_is_no_field_to_give() -> None:
-    response = post(client_of(make_user("ann")), "/api/v1/tokens", {"name": "x", "key_id": "mine"})
+    client = Client()
+    client.force_login(make_user("ann"))
+    response = post(client, "/api/v1/tokens", {"name": "x", "key_id": "mine"})
     assert [error["pointer"] for error in response.json()["errors"]] == ["/key_id"]
 
 
