@@ -7,11 +7,13 @@ from typing import Any
 
 from django.contrib.auth.models import AnonymousUser
 from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce
 
 from apps.accounts.models import User
 from apps.dashboard.badges import TASKS, Badge, badge
 from apps.lifecycle.models import Transition
 from apps.rollouts.models import Rollout
+from apps.runs.models import Run
 from apps.tasks.models import Task, TaskSet, TaskSetEntry, TaskVersion
 from apps.tasks.states import STATES, USABLE
 from apps.trajectories.models import Grade, Trajectory
@@ -53,6 +55,8 @@ class Wanted:
     state: str = ""
     family: str = ""
     after: str = ""
+    after_id: int = 0
+    """Name and key of the last task of the page before: projects may have tasks of one name."""
 
     @property
     def narrowed(self) -> bool:
@@ -66,29 +70,33 @@ class TaskList:
     matching: int
     families: list[str]
     states: list[str]
-    next_after: str
+    last: Task | None
+    """Where the next page begins after; None if there is none."""
 
 
 def task_sets(user: User | AnonymousUser) -> list[SetRow]:
+    runs = Run.objects.filter(task_set=OuterRef("pk")).order_by().values("task_set").annotate(n=Count("pk"))
     counts = {
-        "tasks": Count("entries", distinct=True),
-        "train": Count("entries", filter=Q(entries__split="train"), distinct=True),
-        "held_out": Count("entries", filter=Q(entries__split="held-out"), distinct=True),
-        "unseen": Count("entries", filter=Q(entries__split="unseen"), distinct=True),
+        "tasks": Count("entries"),
+        "train": Count("entries", filter=Q(entries__split="train")),
+        "held_out": Count("entries", filter=Q(entries__split="held-out")),
+        "unseen": Count("entries", filter=Q(entries__split="unseen")),
         "families": Count("entries__family", distinct=True),
-        "proven": Count("entries", filter=Q(entries__task_version__state__in=USABLE), distinct=True),
-        "played": Count("runs", distinct=True),
+        "proven": Count("entries", filter=Q(entries__task_version__state__in=USABLE)),
+        # Apart from the entries: joined with them, every run would be counted once an entry.
+        "played": Coalesce(Subquery(runs.values("n")), 0),
     }
     rows = TaskSet.objects.visible_to(user).annotate(**counts).order_by("-created_at", "-id")
     return [SetRow(row, **{name: getattr(row, name) for name in counts}) for row in rows]
 
 
 def task_list(user: User | AnonymousUser, wanted: Wanted) -> TaskList:
-    """One page, by name; `after` is the last name of the page before."""
+    """One page, by name."""
     seen = Task.objects.visible_to(user)
     rows = _filtered(seen, wanted)
     matching = rows.count()
-    page = list(rows.filter(name__gt=wanted.after).order_by("name", "id")[: PAGE + 1])
+    later = Q(name__gt=wanted.after) | Q(name=wanted.after, id__gt=wanted.after_id)
+    page = list(rows.filter(later).order_by("name", "id")[: PAGE + 1])
     shown = page[:PAGE]
     splits = _splits([task.pk for task in shown])
     return TaskList(
@@ -97,7 +105,7 @@ def task_list(user: User | AnonymousUser, wanted: Wanted) -> TaskList:
         matching=matching,
         families=sorted(set(seen.values_list("family", flat=True))),
         states=sorted(STATES),
-        next_after=shown[-1].name if len(page) > PAGE else "",
+        last=shown[-1] if len(page) > PAGE else None,
     )
 
 

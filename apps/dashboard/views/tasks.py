@@ -14,7 +14,13 @@ from apps.trajectories.store import object_store
 @login_required
 @require_GET
 def tasks_page(request: HttpRequest) -> HttpResponse:
-    wanted = tasks.Wanted(*(asked.text(request.GET, name) for name in ("q", "state", "family", "after")))
+    wanted = tasks.Wanted(
+        text=asked.text(request.GET, "q"),
+        state=asked.text(request.GET, "state"),
+        family=asked.text(request.GET, "family"),
+        after=asked.text(request.GET, "after"),
+        after_id=asked.number(request.GET, "after_id") or 0,
+    )
     found = tasks.task_list(request.user, wanted)
     context = {"section": "tasks", "found": found, "wanted": wanted}
     if request.headers.get("HX-Target") == "task-rows":

@@ -1,12 +1,15 @@
 """Task sets, tasks, and the evidence that they can be trusted."""
 
+import html
+
 import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from apps.accounts.models import Project, User
+from apps.accounts.models import Membership, Project, User
+from apps.dashboard.queries.tasks import PAGE, task_sets
 from apps.rollouts.models import Group, Rollout
-from apps.tasks.models import TaskVersion
+from apps.tasks.models import Task, TaskVersion
 from apps.trajectories.store import object_store
 from tests.apps.dashboard.factory import make_run
 from tests.apps.dashboard.people import make_task_set, make_user, make_version
@@ -34,6 +37,28 @@ def test_tasks_are_narrowed_by_state_family_and_name(client: Client) -> None:
     TaskVersion.objects.filter(task__name="told-word-train-0").update(state="rejected")
     for query, many in (("state=rejected", 1), ("family=told-word", 2), ("q=held-out", 8), ("q=x&family=told-word", 0)):
         assert client.get(f"/tasks?{query}").content.decode().count('class="name" href="/tasks/') == many
+
+
+def test_tasks_of_one_name_stand_on_one_page_each(client: Client) -> None:
+    user, other = _signed_in(client), Project.objects.create(slug="other", name="Other")
+    Membership.objects.create(project=other, user=user, role="viewer")
+    Task.objects.bulk_create(Task(project=Project.default(), name=f"a-{i:03}", family="f") for i in range(PAGE - 1))
+    for project in (Project.default(), other):
+        Task.objects.create(project=project, name="twice", family="f")
+    first = client.get("/tasks").content.decode()
+    assert first.count(">twice<") == 1
+    following = html.unescape(first.split('<a href="?q=')[1].split('"')[0])
+    second = client.get(f"/tasks?q={following}").content.decode()
+    assert second.count('class="name" href="/tasks/') == second.count(">twice<") == 1
+
+
+def test_the_runs_of_a_set_do_not_multiply_its_tasks(client: Client) -> None:
+    user = _signed_in(client)
+    task_set = make_task_set(Project.default(), object_store(), train=1, held_out=1, unseen=1)
+    for name in ("one", "two"):
+        make_run(user, name=name, task_set=task_set)
+    (row,) = task_sets(user)
+    assert (row.tasks, row.train, row.proven, row.played) == (18, 8, 18, 2)
 
 
 def test_the_list_asks_the_same_number_of_queries_for_any_number_of_tasks(
