@@ -104,7 +104,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
         return problem_response(
             request, 500, "server_error", "Assay failed; its log has the reason under this request id."
         )
-    return defaults.server_error(request)
+    return HttpResponse(_page("500.html", request), status=500)
 
 
 def _unavailable(request: HttpRequest) -> HttpResponse:
@@ -112,10 +112,15 @@ def _unavailable(request: HttpRequest) -> HttpResponse:
     if _is_api(request):
         text = "The database does not answer. What was recorded is safe; try again in a moment."
         response = problem_response(request, 503, "database_away", text)
-    else:  # without the request: its context processors ask the database who is signed in
-        response = HttpResponse(loader.render_to_string("503.html"), status=503)
+    else:
+        response = HttpResponse(_page("503.html", request), status=503)
     response["Retry-After"] = "5"
     return response
+
+
+def _page(template: str, request: HttpRequest) -> str:
+    """Without the request in its context: that asks the database who is signed in."""
+    return loader.render_to_string(template, {"request_id": request_id(request)})
 
 
 def _is_api(request: HttpRequest) -> bool:

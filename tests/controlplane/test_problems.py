@@ -97,6 +97,19 @@ def test_a_database_that_is_away_is_told_apart_from_an_error_of_ours(path: str, 
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize(("error", "status"), [(OperationalError("gone"), 503), (ValueError("ours"), 500)])
+def test_a_page_that_could_not_be_made_says_its_request_id(error: Exception, status: int) -> None:
+    request = RequestFactory().get("/runs/1")
+    request.META["assay.request_id"] = "request-1"
+    try:
+        raise error
+    except (OperationalError, ValueError):
+        response = server_error(request)
+    assert response.status_code == status
+    assert "Request id <code>request-1</code>" in response.content.decode()
+
+
+@pytest.mark.django_db
 def test_an_address_that_does_not_exist_is_a_problem_below_api_alone() -> None:
     request = RequestFactory().get("/api/v1/nothing")
     assert page_not_found(request, Http404())["Content-Type"] == "application/problem+json"
