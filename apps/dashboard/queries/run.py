@@ -14,7 +14,7 @@ from apps.dashboard.queries import events, stages
 from apps.dashboard.queries.answer import answer
 from apps.dashboard.queries.families import Forest, forests
 from apps.dashboard.queries.ledger import LedgerView, ledger_view
-from apps.dashboard.queries.runs import Progress, method
+from apps.dashboard.queries.runs import Progress, method, training_progress
 from apps.dashboard.queries.steps import Evaluations, Table, evaluations, series
 from apps.dashboard.queries.tiles import Tiles, tiles
 from apps.evaluation.models import Evaluation
@@ -164,7 +164,7 @@ def phase(run: Run, config: RunConfig, found: Evaluations, sft: int, grpo: int) 
 
 def progress(run: Run, config: RunConfig, steps: int) -> Progress:
     if run.kind == "training":
-        return Progress(steps, config.sft_steps + config.grpo_steps, "steps")
+        return training_progress(run, config, steps)
     every = Rollout.objects.of(run)
     return Progress(every.filter(state__in=DONE).count(), every.count(), "tries")
 

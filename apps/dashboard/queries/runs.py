@@ -55,13 +55,20 @@ class Progress:
     done: int
     planned: int
     unit: str
+    finished: bool = False
+    cut: str | None = None
+    """What ended it before it was through, empty if that is not known; None if nothing did."""
 
     @property
     def share(self) -> float:
+        if self.finished:
+            return 1.0
         return min(1.0, self.done / self.planned) if self.planned else 0.0
 
     @property
     def words(self) -> str:
+        if self.cut is not None:
+            return ", ".join(part for part in (f"{self.done:,} {self.unit}", self.cut) if part)
         return f"{self.done:,} of {self.planned:,} {self.unit}" if self.planned else f"{self.done:,} {self.unit}"
 
 
@@ -208,5 +215,18 @@ def method(run: Run, config: RunConfig | None) -> str:
 
 def _progress(run: Run, config: RunConfig | None, steps: int, tries: dict[str, Any] | None) -> Progress:
     if run.kind == "training":
-        return Progress(steps, config.sft_steps + config.grpo_steps if config else 0, "steps")
+        return training_progress(run, config, steps)
     return Progress(tries["ended"] if tries else 0, tries["planned"] if tries else 0, "tries")
+
+
+_LIMITS = {"s of GRPO is used": "time limit", "sampled tokens is used": "token limit"}
+"""By what the training's own words for its end hold."""
+
+
+def training_progress(run: Run, config: RunConfig | None, steps: int) -> Progress:
+    """A training that a budget ended has done all its steps: no more are planned."""
+    planned = config.sft_steps + config.grpo_steps if config else 0
+    cut = None
+    if run.training_ended and steps < planned:
+        cut = next((short for words, short in _LIMITS.items() if words in run.training_ended), "")
+    return Progress(steps, planned, "steps", finished=run.state == "finished", cut=cut)

@@ -2,9 +2,11 @@
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from apps.accounts.models import Project
+from apps.pipeline.learn import ended_by
 from apps.runs.models import Run
 from tests.apps.dashboard.factory import make_run, small_run
 from tests.apps.dashboard.people import make_user
@@ -44,6 +46,20 @@ def test_a_run_stands_with_its_completion_and_interval(client: Client) -> None:
     assert last.estimate is not None
     assert f'{100 * last.estimate:.1f} <span class="ci">[' in page
     assert "5 of 62 steps" in page
+
+
+@pytest.mark.parametrize(("budget", "words"), [("max_seconds", "time limit"), ("max_sampled_tokens", "token limit")])
+def test_a_training_that_a_budget_ended_does_not_look_half_done(client: Client, budget: str, words: str) -> None:
+    user = make_user("ana", "operator")
+    run = small_run(user)
+    run.end_training(ended_by(run, run.config.changed(**{budget: 1}), now=timezone.now()))
+    client.force_login(user)
+    for address in ("/", f"/runs/{run.pk}"):
+        assert f"5 steps, {words}" in client.get(address).content.decode()
+    full = 'class="fill" width="100.0%"'
+    assert full not in client.get("/").content.decode()
+    Run.objects.filter(pk=run.pk).update(state="finished")
+    assert full in client.get("/").content.decode()
 
 
 def test_the_list_is_narrowed_by_state_and_text(client: Client) -> None:
