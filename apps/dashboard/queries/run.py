@@ -13,6 +13,7 @@ from apps.dashboard.badges import EVALUATIONS, RUNS, SEVERITIES, Badge, badge
 from apps.dashboard.queries import events, stages
 from apps.dashboard.queries.answer import answer
 from apps.dashboard.queries.families import Forest, forests
+from apps.dashboard.queries.figures import Figure, figures
 from apps.dashboard.queries.ledger import LedgerView, ledger_view
 from apps.dashboard.queries.runs import Progress, method, training_progress
 from apps.dashboard.queries.steps import Evaluations, Table, evaluations, series
@@ -85,6 +86,7 @@ class RunPage:
     strip: stages.Strip
     tiles: Tiles
     series: dict[str, Table]
+    figures: dict[str, Figure]
     smalls: list[Small]
     forests: list[Forest]
     evaluations: list[tuple[Evaluation, Badge]]
@@ -130,6 +132,7 @@ def run_page(user: User | AnonymousUser, run_id: int, now: datetime) -> RunPage:
         strip=stages.strip(run, config, now),
         tiles=tiles(run, config, found, drawn["train"], drawn["steps"], now),
         series=drawn,
+        figures=figures(drawn, run.formula),
         smalls=smalls(config, drawn["steps"]),
         forests=forests(found),
         evaluations=[(one, badge(EVALUATIONS, one.state)) for one in found.every],

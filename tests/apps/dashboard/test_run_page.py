@@ -269,6 +269,23 @@ def test_charts_that_are_constant_by_construction_are_not_drawn(client: Client) 
     assert "Flat groups" in page
 
 
+def test_every_figure_of_the_first_rows_stands_as_a_table_too(client: Client) -> None:
+    run = _signed_in(client)
+    page = client.get(f"/runs/{run.pk}").content.decode()
+    assert page.count("<summary>Show as table</summary>") == 5
+    for name in (
+        "Held-out completion",
+        "Share of graded held-out tries",
+        "Tries to learn from",
+        "Samples by",
+        "Completion on",
+    ):
+        assert f'<caption class="sr">{name}' in page
+    last = run.evaluations.filter(suite="unseen").order_by("version").last()
+    assert last is not None
+    assert f'<td class="num">{words.percent(last.estimate)} {words.interval(last.low, last.high)}</td>' in page
+
+
 def test_what_broke_and_what_was_put_back_look_so(client: Client) -> None:
     run = _signed_in(client)
     for kind in ("step.failed", "segment.damaged", "run.rewound"):
