@@ -52,7 +52,7 @@ def _suite(caption: str, table: Table) -> Figure:
 def _rounds(start: Table, now: Table) -> Figure:
     began = {row[0]: _rate(*row[1:4]) for row in start["rows"]}
     rows = [(str(row[0]), began.get(row[0], words.NOT_DEFINED), _rate(*row[1:4])) for row in now["rows"]]
-    heads = ("At most so many rounds", "Start %, 95 % interval", "Now %, 95 % interval")
+    heads = ("Rounds", "Start %, 95 % interval", "Now %, 95 % interval")
     return _figure("Share of graded held-out tries solved within k rounds", heads, rows)
 
 
