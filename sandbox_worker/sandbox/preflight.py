@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from sandbox_worker.sandbox import launch, layout
+from sandbox_worker.sandbox import layout
 from sandbox_worker.sandbox.base import (
     Backend,
     BoxDeadError,
@@ -65,8 +65,6 @@ def find_host(
     require_machine(sys.platform, platform.machine())
     is_root = os.geteuid() == 0
     require_program(layout.PYTHON, "Install the system's Python 3 (Debian: apt install python3-minimal).")
-    if is_root:
-        require_program(launch.SETPRIV, "Install util-linux.")
     tree = find_cgroups()
     if tree is None and not allow_weaker:
         raise HostCannotIsolateError(NO_CGROUP, _MEND_CGROUP)
