@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from sandbox_worker.attempt import Attempt, AttemptCancelledError
 from sandbox_worker.boxes import Boxes, BoxUse, box_spec
 from sandbox_worker.carrying import Carrying, Load
-from sandbox_worker.errors import BoundaryError, boundary
+from sandbox_worker.errors import BoundaryError, boundary, describe
 from sandbox_worker.grading.fresh_box import grade, ungradable
 from sandbox_worker.messages import Ending, GradeReport, Outcome, Phases, PolicyCall, Round, ScriptedCall
 from sandbox_worker.model_policy import ChatPolicy, TokenPolicy
@@ -19,8 +19,10 @@ from sandbox_worker.policy_client import PolicyClient
 from sandbox_worker.round_loop import RoundLoop
 from sandbox_worker.sandbox.base import Box, BoxFileError, BoxSpentError
 from sandbox_worker.scripted import ScriptedPolicy
+from sandbox_worker.task_archive import DamagedArchiveError
 from sandbox_worker.task_content import TaskContent, Tasks
 from sandbox_worker.tokenization import Tokenizers
+from wire.store import StoreError
 
 _EVIDENCE = 2000
 
@@ -71,8 +73,7 @@ class Rollout:
     def _play(self) -> tuple[Ending, GradeReport]:
         self._attempt.check()
         began = time.monotonic()
-        with boundary("task"):
-            task = self._means.tasks.get(self._request.task_key, self._request.task_digest)
+        task = self._task()
         policy = self._policy(task)
         spec = box_spec(self._attempt, task.workdir, _env(self._request.policy, task))
         with ExitStack() as carried:
@@ -87,8 +88,16 @@ class Rollout:
             report = problem or grade(self._means.boxes, task, load, self._attempt, self._use)
         self._mark("grade", began)
         if report.verdict == "none":
-            ending = Ending(kind="infra", detail="grader", evidence=report.error)
+            ending = Ending(kind="infra", detail="task", evidence=report.error)
         return ending, report
+
+    def _task(self) -> TaskContent:
+        """What cannot be read, or is not what was imported, is our store's failure; what cannot be used, the task's."""
+        with boundary("task"):
+            try:
+                return self._means.tasks.get(self._request.task_key, self._request.task_digest)
+            except (StoreError, DamagedArchiveError) as error:
+                raise BoundaryError("worker", describe(error)) from error
 
     def _mark(self, phase: str, began: float) -> float:
         now = time.monotonic()

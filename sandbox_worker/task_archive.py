@@ -22,6 +22,10 @@ class TaskArchiveError(SandboxWorkerError):
     """The task cannot be used; says which file or setting, and why."""
 
 
+class DamagedArchiveError(TaskArchiveError):
+    """It is not what was imported."""
+
+
 @dataclass(frozen=True)
 class TaskFile:
     path: str
@@ -70,9 +74,9 @@ def _read_member(archive: tarfile.TarFile, member: tarfile.TarInfo, files: dict[
 
 
 def check_digest(files: dict[str, TaskFile], digest: str) -> None:
-    """Raises TaskArchiveError."""
+    """Raises DamagedArchiveError."""
     if digest != content_digest(files):
-        raise TaskArchiveError(f"the task's archive does not match its digest {digest}")
+        raise DamagedArchiveError(f"the task's archive does not match its digest {digest}")
 
 
 def content_digest(files: dict[str, TaskFile]) -> str:

@@ -1,7 +1,7 @@
 """The controls of a task: played as a run of scripts, decided by what the grades said, evidence kept.
 
-A run plays the controls of a task once. Where it broke on us, the task is neither admitted nor rejected: it waits for
-the next run of controls.
+A run plays the controls of a task once. Where it broke on us, and not at the task itself, the task is neither admitted
+nor rejected: it waits for the next run of controls.
 """
 
 from datetime import datetime
@@ -100,7 +100,8 @@ def _control(run: Run, task: TaskVersion, script: str) -> dict[str, object]:
     grades = Grade.objects.filter(trajectory__rollout=rollout, trajectory__counts=True)
     grade = grades.select_related("trajectory").first()
     if grade is None:
-        return {"verdict": "none", "rollout": rollout.pk, "error": rollout.parked_reason}
+        ended = rollout.attempts.order_by("-number").values_list("ending_detail", flat=True).first()
+        return {"verdict": "none", "rollout": rollout.pk, "error": rollout.parked_reason, "boundary": ended or ""}
     stopped = _stopped(grade.trajectory) if script == "reference" and grade.verdict == "unsolved" else ""
     return {"verdict": grade.verdict, "score": grade.score, "rollout": rollout.pk, "error": "", "stopped": stopped}
 
@@ -116,10 +117,12 @@ def _stopped(trajectory: Trajectory) -> str:
 def _judgement(evidence: dict[str, dict[str, object]]) -> tuple[str, str]:
     """The state that the controls earned, and why."""
     reference, nothing = evidence["reference"], evidence["nothing"]
-    if reference["verdict"] == "none":
-        return states.LINTED, f"The solution could not be graded: {reference['error']}"
-    if nothing["verdict"] == "none":
-        return states.LINTED, f"Doing nothing could not be graded: {nothing['error']}"
+    for what, control in (("The solution", reference), ("Doing nothing", nothing)):
+        if control["verdict"] == "none":
+            why = f"{what} could not be graded: {control['error']}"
+            if control.get("boundary") == "task":
+                return states.REJECTED, f"{why}. Mend solution/ or tests/."
+            return states.LINTED, why
     if reference["verdict"] != "solved":
         stopped = f": {reference['stopped']}" if reference["stopped"] else ""
         why = f"The solution does not pass the tests (score {reference['score']}){stopped}. Mend solution/ or tests/."

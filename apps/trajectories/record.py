@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 _RECORD = """
 WITH given AS (
     SELECT * FROM jsonb_to_recordset(%(rows)s::jsonb) AS g(
-        id bigint, fence bigint, "offset" bigint, length int, incarnation text, counts boolean,
+        id bigint, fence bigint, "offset" bigint, length int, incarnation text, counts boolean, last boolean,
         ending_kind text, ending_detail text, evidence text, rounds int, prompt_tokens int, sampled_tokens int,
         oldest int, newest int, splits int, waited float8, start float8, agent float8, grade float8,
         sandbox float8, boxes int, failures int, started_at timestamptz, finished_at timestamptz,
@@ -37,9 +37,9 @@ WITH given AS (
     WHERE r.run_id = %(run)s AND r.state IN ('queued', 'active') ORDER BY r.id FOR UPDATE OF r
 ), won AS (
     UPDATE rollouts_rollout r
-    SET state = CASE WHEN g.counts THEN 'recorded' WHEN r.attempt >= %(cap)s THEN 'parked' ELSE 'planned' END,
-        parked_reason = CASE WHEN NOT g.counts AND r.attempt >= %(cap)s THEN g.evidence ELSE '' END,
-        finished_at = CASE WHEN g.counts OR r.attempt >= %(cap)s THEN g.finished_at END,
+    SET state = CASE WHEN g.counts THEN 'recorded' WHEN g.last OR r.attempt >= %(cap)s THEN 'parked' ELSE 'planned' END,
+        parked_reason = CASE WHEN NOT g.counts AND (g.last OR r.attempt >= %(cap)s) THEN g.evidence ELSE '' END,
+        finished_at = CASE WHEN g.counts OR g.last OR r.attempt >= %(cap)s THEN g.finished_at END,
         incarnation = g.incarnation, deadline = NULL
     FROM given g, locked l
     WHERE r.id = g.id AND l.id = g.id AND r.fence = g.fence AND r.state IN ('queued', 'active')
@@ -164,6 +164,8 @@ def _row(offset: int, length: int, outcome: Outcome) -> dict[str, Any]:
         "length": length,
         "incarnation": _text(outcome.incarnation)[:40],
         "counts": outcome.grade.verdict != "none",
+        # What is wrong with a task is wrong with it at every attempt.
+        "last": outcome.ending.kind == "infra" and outcome.ending.detail == "task",
         "ending_kind": outcome.ending.kind,
         "ending_detail": _text(outcome.ending.detail)[:40],
         "evidence": _text(outcome.ending.evidence),

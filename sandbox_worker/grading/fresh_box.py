@@ -16,7 +16,7 @@ from sandbox_worker.grading.test_report import MOST_BYTES as MOST_REPORT_BYTES
 from sandbox_worker.grading.test_report import read_checks
 from sandbox_worker.messages import Check, GradeReport, ScriptedCall
 from sandbox_worker.observation import raw_output, recordable
-from sandbox_worker.sandbox.base import Box, BoxFileError, Completed, End, MissingFileError
+from sandbox_worker.sandbox.base import Box, BoxFileError, BoxSpentError, Completed, End, MissingFileError
 from sandbox_worker.task_content import TaskContent
 
 _LOGS = "/logs/verifier"
@@ -37,7 +37,7 @@ def ungradable(why: object) -> GradeReport:
 
 
 def grade(boxes: Boxes, task: TaskContent, load: Load, attempt: Attempt, use: BoxUse) -> GradeReport:
-    """Raises BoundaryError where our side broke; a task whose tests say nothing gives a report without a verdict.
+    """Raises BoundaryError where our side broke. No verdict only for a reference whose own tests say nothing.
 
     load is put down as soon as the box has the agent's folder.
     """
@@ -46,7 +46,7 @@ def grade(boxes: Boxes, task: TaskContent, load: Load, attempt: Attempt, use: Bo
     with boxes.lease(spec, attempt, use) as box, boundary("grader"):
         try:
             box.restore(load.archive)
-        except BoxFileError as error:
+        except (BoxFileError, BoxSpentError) as error:
             return ungradable(error)
         load.put_down()
         for file in task.tests:
@@ -56,16 +56,18 @@ def grade(boxes: Boxes, task: TaskContent, load: Load, attempt: Attempt, use: Bo
         completed = box.run(_RUN_TESTS, timeout=seconds)
         attempt.check()
         if completed.end is End.EXITED:
-            return _report(box, completed, time.monotonic() - began)
+            return _report(attempt, box, completed, time.monotonic() - began)
         if completed.end is End.TIMED_OUT and seconds < attempt.request.limits.verifier_seconds:
             raise BoundaryError("worker", "the deadline of the attempt passed")
-        return _report_no_exit(attempt, completed, time.monotonic() - began)
+        why = _NO_EXIT[completed.end].format(seconds=attempt.request.limits.verifier_seconds)
+        return _report_nothing(attempt, completed, why, time.monotonic() - began)
 
 
-def _report_no_exit(attempt: Attempt, completed: Completed, seconds: float) -> GradeReport:
-    """With the reference the tests come to their end, or the task is not admitted: else what the agent left stops them.
+def _report_nothing(attempt: Attempt, completed: Completed, why: str, seconds: float) -> GradeReport:
+    """With the reference the tests end and say a number, or the task is not admitted: else what the agent left is why
+    they do not, and no way around a verdict.
 
-    What was written before is not read: a program that the tests ran could have written it, and stopped the tests.
+    What was written before they were stopped is not read: a program that they ran could have written it.
     """
     policy = attempt.request.policy
     ours = isinstance(policy, ScriptedCall) and policy.script == "reference"
@@ -73,19 +75,19 @@ def _report_no_exit(attempt: Attempt, completed: Completed, seconds: float) -> G
         verdict="none" if ours else "unsolved",
         score=None if ours else 0.0,
         output=raw_output(completed.output)[-_OUTPUT_TAIL:],
-        error=_NO_EXIT[completed.end].format(seconds=attempt.request.limits.verifier_seconds),
+        error=why,
         seconds=seconds,
     )
 
 
-def _report(box: Box, completed: Completed, seconds: float) -> GradeReport:
+def _report(attempt: Attempt, box: Box, completed: Completed, seconds: float) -> GradeReport:
     output = raw_output(completed.output)[-_OUTPUT_TAIL:]
     try:
         reward = _reward(box)
     except ForgedRewardError as error:
         return GradeReport(verdict="unsolved", score=0.0, output=output, error=str(error), seconds=seconds)
     except RewardFileError as error:
-        return GradeReport(verdict="none", score=None, output=output, error=str(error), seconds=seconds)
+        return _report_nothing(attempt, completed, str(error), seconds)
     return GradeReport(
         verdict="solved" if reward.score >= 1.0 else "unsolved",
         score=reward.score,

@@ -220,11 +220,11 @@ def test_a_task_without_a_solution_breaks_at_the_task(backend: Backend, store: F
     assert "no reference solution" in outcome.ending.evidence
 
 
-def test_a_missing_or_changed_task_breaks_at_the_task(backend: Backend, store: FolderStore) -> None:
+def test_a_lost_or_changed_task_is_our_failure_and_not_the_tasks(backend: Backend, store: FolderStore) -> None:
     key, digest = put_task(store)
     for task, words in ((("tasks/none.tar", digest), "no object"), ((key, "0" * 64), "does not match its digest")):
         outcome = play(backend, store, rollout_request(task))
-        assert (outcome.ending.kind, outcome.ending.detail) == ("infra", "task")
+        assert (outcome.ending.kind, outcome.ending.detail) == ("infra", "worker")
         assert words in outcome.ending.evidence
 
 

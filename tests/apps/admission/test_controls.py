@@ -89,6 +89,19 @@ def test_a_task_whose_controls_broke_on_us_is_not_judged(reference: str, nothing
     assert plan_controls(run) == 0, "nor does it try again"
 
 
+def test_a_task_whose_own_tests_break_is_rejected_at_once_with_the_reason() -> None:
+    run = controls()
+    for one in claim(run):
+        reference = run.groups.get(pk=one.group_id).script == "reference"
+        broken = Ending(kind="infra", detail="task", evidence="reward.txt is empty")
+        changes = {"ending": broken} if reference else {}
+        record(run, [make_outcome(one, run.pk, "none" if reference else "unsolved", version=None, **changes)])
+    assert decide(run, now=START) == 1
+    assert TaskVersion.objects.get().state == "rejected"
+    reason = Transition.objects.get(subject="task", after="rejected").reason
+    assert reason == "The solution could not be graded: reward.txt is empty. Mend solution/ or tests/."
+
+
 def test_the_next_controls_prove_what_broke_on_us() -> None:
     first = controls()
     play_controls(first, "none", "unsolved")

@@ -170,6 +170,17 @@ def test_an_infra_failure_is_planned_again_and_after_the_cap_parked_with_its_evi
     assert Trajectory.objects.with_verdict().count() == 0
 
 
+def test_what_is_wrong_with_the_task_itself_is_not_tried_again() -> None:
+    run = running()
+    (one,) = plan_and_claim(run, 1)
+    broken = Ending(kind="infra", detail="task", evidence="reward.txt is empty")
+    record(run, [make_outcome(one, run.pk, "none", ending=broken)])
+    rollout = Rollout.objects.get()
+    assert (rollout.state, rollout.attempt, rollout.parked_reason) == ("parked", 1, "reward.txt is empty")
+    assert rollout.finished_at is not None
+    assert claim(run) == []
+
+
 def test_what_has_no_verdict_never_gets_a_reward() -> None:
     run = running()
     first, second = plan_and_claim(run)

@@ -42,7 +42,7 @@ def test_a_reward_written_by_the_agent_does_not_count(backend: Backend, store: F
 
 def test_a_forged_reward_does_not_help_tests_that_write_none(backend: Backend, store: FolderStore) -> None:
     outcome = act(backend, store, "mkdir -p /logs/verifier; echo 1 >/logs/verifier/reward.txt", tests="exit 0\n")
-    assert (outcome.ending.kind, outcome.ending.detail, outcome.grade.verdict) == ("infra", "grader", "none")
+    assert outcome.grade.verdict == "unsolved"
     assert "neither reward.json nor reward.txt" in outcome.grade.error
 
 
@@ -59,27 +59,44 @@ def test_the_exit_code_of_the_tests_is_ignored(backend: Backend, store: FolderSt
     assert graded(backend, store, "echo 1 >/logs/verifier/reward.txt; exit 9\n").verdict == "solved"
 
 
-def test_tests_that_say_nothing_give_no_verdict(backend: Backend, store: FolderStore) -> None:
+def proved(backend: Backend, store: FolderStore, tests: str) -> Outcome:
+    """What these tests say of the task's own solution."""
+    return play(backend, store, rollout_request(put_task(store, task_files() | {"tests/test.sh": tests})))
+
+
+def test_tests_that_say_nothing_are_unsolved(backend: Backend, store: FolderStore) -> None:
     outcome = act(backend, store, "touch done", tests="echo broken; exit 1\n")
-    assert (outcome.ending.kind, outcome.ending.detail) == ("infra", "grader")
+    assert (outcome.ending.kind, outcome.grade.verdict, outcome.grade.score) == ("submitted", "unsolved", 0.0)
+    assert (outcome.grade.output, len(outcome.rounds)) == ("broken\n", 2)
+    assert "neither reward.json nor reward.txt" in outcome.grade.error
+
+
+def test_tests_that_say_nothing_of_the_reference_are_the_tasks_own_failure(
+    backend: Backend, store: FolderStore
+) -> None:
+    outcome = proved(backend, store, "echo broken; exit 1\n")
+    assert (outcome.ending.kind, outcome.ending.detail) == ("infra", "task")
     assert (outcome.grade.verdict, outcome.grade.score, outcome.grade.output) == ("none", None, "broken\n")
-    assert len(outcome.rounds) == 2
+    assert "neither reward.json nor reward.txt" in outcome.ending.evidence
 
 
 @pytest.mark.parametrize("value", ["nan", "true", '"1"', "-1", "1e308", ""])
-def test_a_strange_reward_gives_no_verdict(backend: Backend, store: FolderStore, value: str) -> None:
-    report = graded(backend, store, f"echo '{value}' >/logs/verifier/reward.txt\n")
-    assert (report.verdict, report.score) == ("none", None)
+def test_a_strange_reward_is_no_number(backend: Backend, store: FolderStore, value: str) -> None:
+    tests = f"echo '{value}' >/logs/verifier/reward.txt\n"
+    report = graded(backend, store, tests)
+    assert (report.verdict, report.score) == ("unsolved", 0.0)
     assert "reward.txt" in report.error
+    assert proved(backend, store, tests).grade.verdict == "none"
 
 
-def test_a_linked_or_huge_reward_gives_no_verdict(backend: Backend, store: FolderStore) -> None:
+def test_a_linked_or_huge_reward_is_not_read(backend: Backend, store: FolderStore) -> None:
     linked = "echo 1 >x; ln -s /app/x /logs/verifier/reward.json; echo 1 >/logs/verifier/reward.txt\n"
     huge = "head -c 1000000 /dev/zero >/logs/verifier/reward.txt\n"
     for tests in (linked, huge):
         report = graded(backend, store, tests)
-        assert report.verdict == "none"
+        assert report.verdict == "unsolved"
         assert "cannot be read" in report.error
+        assert proved(backend, store, tests).grade.verdict == "none"
 
 
 def test_a_partial_score_is_unsolved_and_kept(backend: Backend, store: FolderStore) -> None:
@@ -114,7 +131,7 @@ def test_tests_that_do_not_end_are_unsolved_whatever_they_wrote_first(
 
 def test_tests_that_do_not_end_for_the_reference_give_no_verdict(backend: Backend, store: FolderStore) -> None:
     outcome = hanging(backend, store, "echo 1 >/logs/verifier/reward.txt; sleep 60\n", reference=True)
-    assert (outcome.grade.verdict, outcome.ending.kind, outcome.ending.detail) == ("none", "infra", "grader")
+    assert (outcome.grade.verdict, outcome.ending.kind, outcome.ending.detail) == ("none", "infra", "task")
     assert "did not end" in outcome.grade.error
 
 
@@ -132,7 +149,7 @@ def test_tests_that_were_stopped_are_unsolved_for_an_agent_and_no_verdict_for_th
     assert (outcome.grade.verdict, outcome.grade.score, outcome.ending.kind) == ("unsolved", 0.0, "submitted")
     assert why in outcome.grade.error
     outcome = hanging(backend, store, tests, reference=True)
-    assert (outcome.grade.verdict, outcome.ending.kind, outcome.ending.detail) == ("none", "infra", "grader")
+    assert (outcome.grade.verdict, outcome.ending.kind, outcome.ending.detail) == ("none", "infra", "task")
 
 
 @pytest.mark.parametrize("left", ["truncate -s 20M a b", "head -c 20000000 /dev/zero >a; ln a b"])
