@@ -31,7 +31,7 @@ class BoxDeadError(SandboxError):
 
 
 class BoxSpentError(BoxDeadError):
-    """The box is gone, and its own commands did it: they starved its supervisor, or took all its memory."""
+    """The box is gone, and what its commands or its files took did it: no time or no memory was left to serve it."""
 
 
 class BoxFileError(SandboxError):

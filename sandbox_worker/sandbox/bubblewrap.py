@@ -106,19 +106,7 @@ class BubblewrapBox(Box):
 
     def snapshot(self, *, limit: int) -> bytes:
         workdir = self._spec.workdir
-        oom_before = self._oom_kills()
-        try:
-            reply = self._ask("snapshot", [workdir, str(limit)], (), seconds=FILE_SECONDS, most=limit)
-        except ChannelTimeoutError as error:
-            self._spend("time")
-            raise BoxSpentError("Its folder could not be read in time.") from error
-        except ChannelClosedError as error:
-            if not self._killed and self._oom_kills() > oom_before:  # its files had left no memory to read them with
-                self._spend("memory")
-                raise BoxSpentError("There was no memory left to read its folder with.") from error
-            self.kill()
-            raise BoxDeadError(str(error)) from error
-        return archive.pack(succeeded(reply, workdir))
+        return archive.pack(self._file_request("snapshot", workdir, [workdir, str(limit)], most=limit))
 
     def restore(self, archive_bytes: bytes) -> None:
         workdir = self._spec.workdir
@@ -163,12 +151,23 @@ class BubblewrapBox(Box):
     ) -> Reply:
         if why := frames.unsendable(fields):
             raise BoxFileError(path, why)
+        oom_before = self._oom_kills()
         try:
             reply = self._ask(operation, fields, pieces, seconds=FILE_SECONDS, most=most)
-        except (ChannelClosedError, ChannelTimeoutError) as error:
+        except ChannelTimeoutError as error:
+            self._spend("time")
+            raise BoxSpentError(f"{path}: there was no end to its files.") from error
+        except ChannelClosedError as error:
+            if not self._killed and self._oom_kills() > oom_before:
+                self._spend("memory")
+                raise BoxSpentError(f"{path}: its files leave no memory to serve them with.") from error
             self.kill()
             raise BoxDeadError(str(error)) from error
-        return succeeded(reply, path)
+        if reply.fields[0] == "missing":
+            raise MissingFileError(path, reply.fields[-1])
+        if reply.fields[0] != "ok":
+            raise BoxFileError(path, reply.fields[-1])
+        return reply
 
     def _spend(self, what: Literal["time", "memory"]) -> None:
         self.spent = what
@@ -206,15 +205,6 @@ class BubblewrapBox(Box):
         if not self._cgroup:
             wanted[resource.RLIMIT_AS] = limits.memory_bytes
         return ",".join(f"{number}={value}" for number, value in wanted.items())
-
-
-def succeeded(reply: Reply, path: str) -> Reply:
-    """Raises MissingFileError, BoxFileError."""
-    if reply.fields[0] == "missing":
-        raise MissingFileError(path, reply.fields[-1])
-    if reply.fields[0] != "ok":
-        raise BoxFileError(path, reply.fields[-1])
-    return reply
 
 
 class BubblewrapBackend(Backend):

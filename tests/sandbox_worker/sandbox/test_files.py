@@ -5,7 +5,7 @@ import tarfile
 
 import pytest
 
-from sandbox_worker.sandbox.base import Backend, BoxFileError, MissingFileError
+from sandbox_worker.sandbox.base import Backend, BoxFileError, BoxSpentError, MissingFileError
 from tests.sandbox_worker.sandbox.boxes import MEGABYTE, open_box, said, shell
 
 pytestmark = pytest.mark.sandbox
@@ -192,6 +192,15 @@ def test_what_fills_the_disk_fits_into_another_box(backend: Backend, make: str) 
         content = box.snapshot(limit=4 * MEGABYTE)
         other.restore(content)
         assert other.snapshot(limit=4 * MEGABYTE) == content
+
+
+def test_files_that_leave_no_memory_to_serve_them_with_are_not_our_failure(backend: Backend) -> None:
+    large = member("large")
+    large.size = 96 * MEGABYTE
+    with open_box(backend, memory_bytes=48 * MEGABYTE, disk_bytes=128 * MEGABYTE) as box:
+        with pytest.raises(BoxSpentError):
+            box.restore(tar_of(large))
+        assert box.spent == "memory"
 
 
 @pytest.mark.parametrize("make", ["truncate -s 3M a b", "head -c 3000000 /dev/zero > a; ln a b"])
