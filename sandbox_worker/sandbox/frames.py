@@ -1,7 +1,7 @@
 """The frames between a worker and the supervisor in a box: a kind, a length, a payload.
 
 A request is a header, any data, a finish; a reply is any data, then a header. A header is a list of fields without
-NUL: nothing in it has to be parsed that the box could have made hard to parse. Both ends use this module.
+NUL: nothing in it has to be parsed that the box could have made hard to parse. The other end is supervisor/channel.c.
 """
 
 import os

@@ -6,7 +6,7 @@ import os
 from contextlib import ExitStack
 
 from sandbox_worker.sandbox import layout
-from sandbox_worker.sandbox.base import BoxSpec
+from sandbox_worker.sandbox.base import BoxSpec, HostCannotIsolateError
 from sandbox_worker.sandbox.binary import Bubblewrap
 from sandbox_worker.sandbox.cgroups import Cgroup
 from sandbox_worker.sandbox.starter import Launch
@@ -49,6 +49,9 @@ def sealed_program(name: str, content: bytes) -> int:
     flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
     try:
         fd = os.memfd_create(name, flags | _MFD_EXEC)
+    except PermissionError as error:
+        mend = "sysctl vm.memfd_noexec=1, which lets a program ask for a file in memory that it may run."
+        raise HostCannotIsolateError("no file in memory may be run here (vm.memfd_noexec=2)", mend) from error
     except OSError as error:
         if error.errno != errno.EINVAL:
             raise

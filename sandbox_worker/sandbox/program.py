@@ -22,6 +22,7 @@ BUILT = Path(__file__).parent / "built"
 COMPILER = "ziglang"
 TARGETS = {"x86_64": "x86_64-linux-musl", "aarch64": "aarch64-linux-musl"}
 FLAGS = ("-std=gnu11", "-Os", "-s", "-static", "-Wall", "-Wextra", "-Werror", "-fstack-protector-strong")
+_ELF = b"\x7fELF"
 _MEND = f"Install the Python package {COMPILER} of requirements.txt (make install), then start again."
 
 
@@ -29,9 +30,12 @@ def supervisor_program() -> bytes:
     """Raises HostCannotIsolateError where it is neither built nor can be."""
     path = program_path()
     try:
-        return path.read_bytes()
+        known = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
-        program = compiled()
+        known = b""
+    if known.startswith(_ELF):  # a file that was cut short by a power loss is built again
+        return known
+    program = compiled()
     try:
         keep(path, program)
     except OSError as error:  # an installation that this user may not write: built at each start, then
@@ -73,7 +77,10 @@ def keep(path: Path, program: bytes) -> None:
     for older in path.parent.glob(f"supervisor-{platform.machine()}-*"):
         older.unlink(missing_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    beside.write_bytes(program)
+    with beside.open("wb") as file:
+        file.write(program)
+        file.flush()
+        os.fsync(file.fileno())
     beside.chmod(0o755)
     beside.replace(path)
 

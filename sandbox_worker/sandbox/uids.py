@@ -1,7 +1,7 @@
 """One uid for each box of a worker that runs as root, with no lock between workers.
 
-Every process owns the block of uids that its pid selects. Two live workers would share a block only with pids a million
-apart, and even then their boxes are apart by namespaces.
+Every process owns the block of uids that its pid selects. Two live workers share a block where their pids are a million
+apart, or 156 where a container maps few uids; their boxes are still apart by namespaces and groups of their own.
 """
 
 import os

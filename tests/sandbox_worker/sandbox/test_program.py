@@ -10,6 +10,7 @@ from sandbox_worker.sandbox.base import HostCannotIsolateError
 from sandbox_worker.sandbox.seccomp import MACHINES
 
 INTERPRETER = 3
+BUILT = b"\x7fELF as the compiler made it"
 
 
 def segment_kinds(content: bytes) -> list[int]:
@@ -24,11 +25,19 @@ def test_it_needs_nothing_of_the_box() -> None:
 
 
 def test_it_is_built_once_and_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    builds = iter([b"built once"])
+    builds = iter([BUILT])
     monkeypatch.setattr(program, "BUILT", tmp_path / "built")
     monkeypatch.setattr(program, "compiled", lambda: next(builds))
-    assert program.supervisor_program() == program.supervisor_program() == b"built once"
+    assert program.supervisor_program() == program.supervisor_program() == BUILT
     assert [path.name for path in (tmp_path / "built").iterdir()] == [program.program_path().name]
+
+
+def test_what_a_power_loss_left_is_built_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(program, "BUILT", tmp_path)
+    monkeypatch.setattr(program, "compiled", lambda: BUILT)
+    program.program_path().write_bytes(b"")
+    assert program.supervisor_program() == BUILT
+    assert program.program_path().read_bytes() == BUILT
 
 
 def test_another_source_is_another_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -42,8 +51,8 @@ def test_another_source_is_another_program(monkeypatch: pytest.MonkeyPatch, tmp_
 def test_a_folder_that_cannot_be_written_costs_only_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(program, "BUILT", tmp_path / "file" / "built")
     (tmp_path / "file").write_text("")
-    monkeypatch.setattr(program, "compiled", lambda: b"built anew")
-    assert program.supervisor_program() == b"built anew"
+    monkeypatch.setattr(program, "compiled", lambda: BUILT)
+    assert program.supervisor_program() == BUILT
 
 
 def test_what_the_compiler_says_is_passed_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
