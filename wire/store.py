@@ -105,47 +105,53 @@ class FolderStore(Store):
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-        except OSError as error:
+        except OSError:
             beside.unlink(missing_ok=True)
-            raise StoreError(f"object store: cannot write {target}: {error}") from error
+            raise
         return beside
 
     def put(self, key: str, data: bytes) -> None:
         target = self._path(key)
-        os.replace(self._write_beside(target, data), target)
-        _sync_folder(target.parent)
+        with _named("write", key):
+            os.replace(self._write_beside(target, data), target)
+            _sync_folder(target.parent)
 
     def put_if_absent(self, key: str, data: bytes) -> bool:
         target = self._path(key)
-        beside = self._write_beside(target, data)
-        try:
-            os.link(beside, target)
-        except FileExistsError:
-            return False
-        finally:
-            beside.unlink()
-        _sync_folder(target.parent)
+        with _named("write", key):
+            beside = self._write_beside(target, data)
+            try:
+                os.link(beside, target)
+            except FileExistsError:
+                return False
+            finally:
+                beside.unlink()
+            _sync_folder(target.parent)
         return True
 
     def put_file(self, key: str, path: Path) -> None:
         target = self._path(key)
-        _make_folder(target.parent)
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
-        try:
-            os.replace(path, target)
-        except OSError:  # another file system
-            beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+        with _named("write", key):
+            _make_folder(target.parent)
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
             try:
-                shutil.copyfile(path, beside)
-                with beside.open("rb") as file:
-                    os.fsync(file.fileno())
-            except OSError as error:
-                beside.unlink(missing_ok=True)
-                raise StoreError(f"object store: cannot write {target}: {error}") from error
-            os.replace(beside, target)
-            path.unlink()
-        _sync_folder(target.parent)
+                os.replace(path, target)
+            except OSError:  # another file system
+                os.replace(self._copy_beside(target, path), target)
+                path.unlink()
+            _sync_folder(target.parent)
+
+    def _copy_beside(self, target: Path, path: Path) -> Path:
+        beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+        try:
+            shutil.copyfile(path, beside)
+            with beside.open("rb") as file:
+                os.fsync(file.fileno())
+        except OSError:
+            beside.unlink(missing_ok=True)
+            raise
+        return beside
 
     def get(self, key: str, *, start: int = 0, length: int | None = None) -> bytes:
         with _named("read", key), self._path(key).open("rb") as file:
