@@ -81,15 +81,18 @@ class Log:
         self._reader = threading.Thread(target=self._read, args=(pipe,), name=f"log-{self._name}", daemon=True)
         self._reader.start()
 
-    def tail(self) -> str:
-        """The last lines, complete once the process has ended."""
+    def settle(self) -> None:
+        """Until the last words of a process that has ended are shown and kept."""
         if self._reader is not None:
             self._reader.join(timeout=1)
+
+    def tail(self) -> str:
+        """The last lines, complete once the process has ended."""
+        self.settle()
         return "\n".join(self._tail)
 
     def close(self) -> None:
-        if self._reader is not None:
-            self._reader.join(timeout=1)
+        self.settle()
         if self._file is not None:
             self._file.close()
 

@@ -176,7 +176,8 @@ class Supervisor:
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         if code == os.EX_CONFIG and not child.process.gate:
             child.refused = True
-            self.say(f"{name} cannot work on this host and is not started again:\n{child.log.tail()}")
+            child.log.settle()  # its own words, which say why, stand above these
+            self.say(f"{name} cannot work on this host, for the reason above, and is not started again")
         else:
             self.say(f"{name} {how}; it is started again in {child.plan_restart():.1f} s")
 

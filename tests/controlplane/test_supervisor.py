@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 
 import psutil
@@ -114,11 +115,13 @@ def test_a_process_that_is_never_ready_stops_the_start() -> None:
 
 def test_a_host_that_cannot_isolate_is_told_once_and_the_others_go_on(tmp_path: Path) -> None:
     refusing = python("sandbox", "import sys; print('no user namespaces'); sys.exit(78)")
-    with Supervisor([python("web", SLEEP), refusing], logs=tmp_path) as supervisor:
+    console = StringIO()
+    with Supervisor([python("web", SLEEP), refusing], logs=tmp_path, console=console) as supervisor:
         until(lambda: supervisor.refused() == ["sandbox"])
         time.sleep(1)
         assert supervisor.restarts_of("sandbox") == 0
         assert is_alive(supervisor.pid_of("web"))
+        assert console.getvalue().count("no user namespaces") == 1
     assert (tmp_path / "sandbox.log").read_text() == "no user namespaces\n"
 
 
