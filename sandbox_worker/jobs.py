@@ -6,6 +6,7 @@ Run as: celery -A sandbox_worker.jobs:app worker -P threads -c 2 -Q rollouts --w
 
 import logging
 import sys
+import threading
 from typing import Any
 
 from celery import Celery, signals
@@ -16,12 +17,15 @@ from sandbox_worker.messages import ACCEPT_BATCH_JOB, ROLLOUTS_QUEUE
 from sandbox_worker.sandbox.base import HostCannotIsolateError
 from sandbox_worker.settings import read_settings
 from sandbox_worker.worker import Worker
+from wire.incarnation import refusal
 
 log = logging.getLogger(__name__)
 
 HEARTBEAT_JOB = "fleet.heartbeat"
 CONTROL_QUEUE = "control"
 CANNOT_ISOLATE_EXIT = 78
+REFUSAL_SECONDS = 3.0
+"""What a broker that is away may hold up the end of a worker that cannot work here."""
 _HOUR = 3600
 _ONE_TRY_MORE = {"max_retries": 1, "interval_start": 0.0, "interval_step": 0.2, "interval_max": 0.2}
 
@@ -82,12 +86,27 @@ def send_heartbeat(beat: dict[str, object]) -> None:
     send(HEARTBEAT_JOB, CONTROL_QUEUE, beat)
 
 
+def tell_refusal(reason: str) -> None:
+    """For the pages. This process ends soon after it, whether or not the broker took it."""
+    telling = threading.Thread(target=_send_refusal, args=(reason,), name="refusal", daemon=True)
+    telling.start()
+    telling.join(REFUSAL_SECONDS)
+
+
+def _send_refusal(reason: str) -> None:
+    try:
+        send_heartbeat(refusal("sandbox", reason))
+    except Exception as error:  # noqa: BLE001 (whatever kept it, the worker's own words stand in its log)
+        log.warning("the control plane could not be told: %s", error)
+
+
 @signals.worker_init.connect
 def open_worker(**_: object) -> None:
     try:
         Process.worker = Worker(settings, send, send_heartbeat, consume)
     except HostCannotIsolateError as error:
         sys.stderr.write(f"{error}\n")
+        tell_refusal(str(error))
         raise SystemExit(CANNOT_ISOLATE_EXIT) from error
 
 

@@ -47,6 +47,8 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
     """Running totals since the start: boxes started, boxes failed, and the like."""
     leaving: bool = False
     """The last heartbeat of a clean stop."""
+    refused: str = ""
+    """Why this worker cannot work on its host, and how to mend that: its only heartbeat, sent before it ends."""
     version: int = 1
 
 
@@ -61,6 +63,25 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
 
 def orders_key(incarnation: str) -> str:
     return f"control/{incarnation}.json"
+
+
+def refusal(kind: Literal["sandbox", "learner"], reason: str) -> dict[str, object]:
+    """The only heartbeat of a worker that cannot work on its host."""
+    return _heartbeat(uuid.uuid4().hex, kind, time.time(), leaving=True, capacity=0, busy=0, refused=reason)
+
+
+def _heartbeat(incarnation: str, kind: str, started_at: float, **status: object) -> dict[str, object]:
+    values = {
+        "incarnation": incarnation,
+        "kind": kind,
+        "host": socket.gethostname(),
+        "slot": os.environ.get("ASSAY_WORKER_SLOT", "") or incarnation,
+        "pid": os.getpid(),
+        "started_at": started_at,
+        "sent_at": time.time(),
+        **status,
+    }
+    return dict(msgspec.to_builtins(msgspec.convert(values, Heartbeat)))
 
 
 class Incarnation:
@@ -120,22 +141,9 @@ class Incarnation:
             self._seen = orders
 
     def _beat(self, *, leaving: bool) -> None:
-        beat = msgspec.convert(
-            {
-                "incarnation": self.id,
-                "kind": self.kind,
-                "host": socket.gethostname(),
-                "slot": os.environ.get("ASSAY_WORKER_SLOT", "") or self.id,
-                "pid": os.getpid(),
-                "started_at": self.started_at,
-                "sent_at": time.time(),
-                "leaving": leaving,
-                **self._status(),
-            },
-            Heartbeat,
-        )
+        beat = _heartbeat(self.id, self.kind, self.started_at, leaving=leaving, **self._status())
         try:
-            self._send(msgspec.to_builtins(beat))
+            self._send(beat)
         except Exception:  # the broker may be away; the next beat tries again
             log.warning("heartbeat not sent", exc_info=True)
 

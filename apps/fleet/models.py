@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
 from django.db import models, transaction
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
 from wire.incarnation import Heartbeat
@@ -16,7 +16,8 @@ SUSPECT_AFTER = timedelta(seconds=30)
 GONE_AFTER = timedelta(seconds=120)
 
 STOPPED, REPLACED, SILENT = "stopped", "replaced by a newer process", "no heartbeat"
-FINAL = frozenset({STOPPED, REPLACED})
+REFUSED = "cannot work on this host"
+FINAL = frozenset({STOPPED, REPLACED, REFUSED})
 """Such an incarnation does not come back; a silent one may."""
 
 
@@ -35,6 +36,11 @@ class WorkerQuerySet(models.QuerySet["Worker"]):
     def declare_gone(self, now: datetime) -> int:
         """Silent for too long."""
         return self.present().filter(heartbeat_at__lte=now - GONE_AFTER).update(gone_at=now, gone_reason=SILENT)
+
+    def refusing(self) -> Self:
+        """They could not work on their host, and it has not been heard of since."""
+        since = Worker.objects.filter(kind=OuterRef("kind"), host=OuterRef("host"), sent_at__gt=OuterRef("sent_at"))
+        return self.exclude(refused="").filter(~Exists(since))
 
     def in_slot_of(self, worker: "Worker") -> Self:
         """Other incarnations in the same slot of the same host."""
@@ -66,6 +72,8 @@ class Worker(models.Model):
     """'<id>:<fence>' of the attempts (or learner steps) that it had at its last heartbeat."""
     isolation = models.CharField(max_length=255, blank=True)
     weaker = models.TextField(blank=True)
+    refused = models.TextField(blank=True)
+    """Why it cannot work on its host, and how to mend that."""
     counters = models.JSONField(default=dict)
 
     objects = WorkerQuerySet.as_manager()
@@ -109,10 +117,20 @@ class Worker(models.Model):
             "holding": list(heartbeat.holding),
             "isolation": heartbeat.isolation,
             "weaker": heartbeat.weaker,
+            "refused": heartbeat.refused,
             "counters": heartbeat.counters,
             "gone_at": now if heartbeat.leaving else None,
-            "gone_reason": STOPPED if heartbeat.leaving else "",
+            "gone_reason": (REFUSED if heartbeat.refused else STOPPED) if heartbeat.leaving else "",
         }
+
+    @property
+    def running(self) -> int:
+        """Of what it holds, as many as it has places; the rest waits in it."""
+        return min(self.busy, self.capacity)
+
+    @property
+    def waiting(self) -> int:
+        return self.busy - self.running
 
     @property
     def spoke_at(self) -> datetime:
@@ -120,7 +138,9 @@ class Worker(models.Model):
         return min(self.heartbeat_at, self.sent_at)
 
     def state(self, now: datetime) -> str:
-        """alive, suspect or gone."""
+        """alive, suspect, refused or gone."""
+        if self.refused:
+            return "refused"
         if self.gone_at is not None:
             return "gone"
         return "alive" if self.heartbeat_at > now - SUSPECT_AFTER else "suspect"

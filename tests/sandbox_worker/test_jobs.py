@@ -187,13 +187,30 @@ def test_a_draining_worker_finishes_and_leaves_the_rest_to_others(
         until(lambda: len(control.outcomes()) == 3, what="still draining")
 
 
-def test_a_host_that_cannot_isolate_is_refused(broker: Broker, store: FolderStore, tmp_path: Path) -> None:
-    no_groups = 'mount -t tmpfs none /sys/fs/cgroup && exec "$@"'
-    hidden = ("unshare", "--mount", "bash", "-c", no_groups, "worker")
-    worker = WorkerProcess(broker, store, tmp_path / "log", before=hidden)
+NO_GROUPS = ("unshare", "--mount", "bash", "-c", 'mount -t tmpfs none /sys/fs/cgroup && exec "$@"', "worker")
+
+
+def test_a_host_that_cannot_isolate_is_refused_and_the_control_plane_told_why(
+    control: Control, broker: Broker, store: FolderStore, tmp_path: Path
+) -> None:
+    worker = WorkerProcess(broker, store, tmp_path / "log", before=NO_GROUPS)
+    with closing(worker):
+        assert worker.process.wait(30) == 78
+        (beat,) = control.heartbeats()
+        assert (beat.kind, beat.capacity, beat.leaving) == ("sandbox", 0, True)
+        assert beat.refused.startswith("This host cannot isolate: no control group can be made")
+        assert worker.log.read_text().count(beat.refused) == 1
+
+
+def test_a_host_that_cannot_isolate_is_refused_without_a_broker_too(
+    broker: Broker, store: FolderStore, tmp_path: Path
+) -> None:
+    broker.kill()
+    worker = WorkerProcess(broker, store, tmp_path / "log", before=NO_GROUPS)
     with closing(worker):
         assert worker.process.wait(30) == 78
         assert worker.said("This host cannot isolate")
+        assert not worker.said("Traceback")
 
 
 def test_a_missing_variable_is_named(broker: Broker, store: FolderStore, tmp_path: Path) -> None:

@@ -70,6 +70,23 @@ def test_who_was_only_silent_comes_back() -> None:
     assert Worker.objects.present().exists()
 
 
+def test_a_refusal_stands_until_its_host_is_heard_of_again() -> None:
+    beat("old", slot="0")
+    beat("new", slot="0", started_at=at(5).timestamp(), now=at(5), leaving=True, capacity=0, refused="No groups.")
+    refused = Worker.objects.refusing().get()
+    assert (refused.state(at(6)), refused.gone_reason) == ("refused", "cannot work on this host")
+    assert not Worker.objects.ready(at(6)).exists()
+    beat("elsewhere", host="other", now=at(6))
+    assert Worker.objects.refusing().exists()
+    beat("mended", slot="0", started_at=at(7).timestamp(), now=at(7))
+    assert not Worker.objects.refusing().exists()
+
+
+def test_what_a_worker_holds_beyond_its_places_waits() -> None:
+    worker = make_worker(capacity=32, busy=53)
+    assert (worker.running, worker.waiting) == (32, 21)
+
+
 def test_there_are_two_kinds_of_workers() -> None:
     with pytest.raises(IntegrityError):
         Worker.objects.create(
