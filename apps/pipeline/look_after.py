@@ -10,6 +10,7 @@ from apps.checkpoints.retain import retain_checkpoints, sweep_leftovers
 from apps.evaluation.plan import best_version, pinned_versions
 from apps.fleet.models import Worker
 from apps.pipeline.learn import all_flat, step_trouble
+from apps.pipeline.waiting import no_learner, no_sandbox_worker
 from apps.rollouts import states as rollout_states
 from apps.rollouts.expire import hopeless_attempts, lose_attempts
 from apps.rollouts.models import Attempt, Rollout
@@ -54,8 +55,9 @@ def retain(run: Run, store: Store) -> int:
 
 def watch(run: Run, *, now: datetime) -> None:
     """Raise what is wrong, clear what is over."""
-    Alert.settle(run, "no-sandbox-worker", _no_worker(run, now), now, severity="broken")
-    Alert.settle(run, "no-learner", _no_learner(run, now), now, severity="broken")
+    missing_worker = no_sandbox_worker(now) if Rollout.objects.of(run).undone().exists() else ""
+    Alert.settle(run, "no-sandbox-worker", missing_worker, now, severity="broken")
+    Alert.settle(run, "no-learner", no_learner(now) if wants_learner(run) else "", now, severity="broken")
     Alert.settle(run, "many-learners", _many_learners(run, now), now, severity="broken")
     Alert.settle(run, "learner-store", step_trouble(run), now, severity="broken")
     Alert.settle(run, "all-flat", all_flat(run, run.config), now)
@@ -70,18 +72,6 @@ def check_ledger(run: Run, *, now: datetime) -> bool:
     found = ledger(run)
     Alert.settle(run, "ledger", "; ".join(found.problems), now, severity="broken")
     return found.exact
-
-
-def _no_worker(run: Run, now: datetime) -> str:
-    if Worker.objects.of_kind("sandbox").ready(now).exists() or not Rollout.objects.of(run).undone().exists():
-        return ""
-    return "No sandbox worker has a fresh heartbeat: rollouts wait. Start one, or look at its log."
-
-
-def _no_learner(run: Run, now: datetime) -> str:
-    if not wants_learner(run) or Worker.objects.of_kind("learner").ready(now).exists():
-        return ""
-    return "No learner has a fresh heartbeat: no step is made. Start one, or look at its log."
 
 
 def _many_learners(run: Run, now: datetime) -> str:

@@ -41,19 +41,35 @@ def waiting(run: Run, now: datetime) -> Waiting:
         return Waiting("run", "you", f"Paused. {rest}", healthy=True)
     if run.state == "cancelling":
         return Waiting("run", "workers", "Cancelling: the workers stop what they hold.", healthy=True)
-    if (in_flight or planned) and not Worker.objects.of_kind("sandbox").ready(now).exists():
-        return Waiting(
-            "rollouts", "sandbox worker", "Rollouts wait for a sandbox worker; none is alive.", healthy=False
-        )
+    if (in_flight or planned) and (missing := no_sandbox_worker(now)):
+        return Waiting("rollouts", "sandbox worker", missing, healthy=False)
     if planned and not in_flight and (unserved := _unserved(run, now)):
         return unserved
-    if wants_learner(run) and not Worker.objects.of_kind("learner").ready(now).exists():
-        return Waiting("run", "learner", "The run waits for a learner; none is alive.", healthy=False)
+    if wants_learner(run) and (missing := no_learner(now)):
+        return Waiting("run", "learner", missing, healthy=False)
     if trouble := step_trouble(run):
         return Waiting("learner", "object store", trouble, healthy=False)
     if flat := all_flat(run, run.config):
         return Waiting("learner", "tasks", flat, healthy=False)
     return _working(run, in_flight, planned)
+
+
+def no_sandbox_worker(now: datetime) -> str:
+    """Why no rollout is played; empty while a worker is ready."""
+    workers = Worker.objects.of_kind("sandbox")
+    if workers.ready(now).exists():
+        return ""
+    refusal = workers.refusing().order_by("-sent_at", "-id").first()
+    if refusal is None:
+        return "No sandbox worker has a fresh heartbeat: rollouts wait. Start one, or look at its log."
+    return f"Rollouts wait for a sandbox worker, and {refusal.host} cannot run one. {refusal.refused}"
+
+
+def no_learner(now: datetime) -> str:
+    """Why no step is made; empty while a learner is ready."""
+    if Worker.objects.of_kind("learner").ready(now).exists():
+        return ""
+    return "No learner has a fresh heartbeat: no step is made. Start one, or look at its log."
 
 
 def _unserved(run: Run, now: datetime) -> Waiting | None:

@@ -129,13 +129,26 @@ def test_it_says_who_waits_on_whom() -> None:
     assert waiting(run, START).on == "sandbox worker"
     make_worker()
     claim(run)
-    assert waiting(run, START) == Waiting(
-        "run", "learner", "The run waits for a learner; none is alive.", healthy=False
-    )
+    found = waiting(run, START)
+    assert (found.on, found.healthy) == ("learner", False)
+    assert alerts(run) == {"no-learner": found.sentence}
     make_worker("learner")
     assert waiting(run, START).sentence == "The learner waits for graded groups."
     run.move("paused")
     assert waiting(run, START).sentence.startswith("Paused.")
+
+
+def test_a_run_without_a_sandbox_worker_says_which_host_refused_and_why() -> None:
+    run = training()
+    claim(run)
+    words = "This host cannot isolate: no control group can be made. Run the worker as root."
+    make_worker(host="node-r", leaving=True, capacity=0, refused=words)
+    found = waiting(run, START)
+    assert found.sentence == f"Rollouts wait for a sandbox worker, and node-r cannot run one. {words}"
+    assert alerts(run)["no-sandbox-worker"] == found.sentence
+    make_worker()
+    assert waiting(run, START).on != "sandbox worker"
+    assert "no-sandbox-worker" not in alerts(run)
 
 
 def test_a_training_whose_groups_are_all_flat_is_said_to_learn_nothing(store: FolderStore) -> None:
