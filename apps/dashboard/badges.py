@@ -70,6 +70,7 @@ WORKERS = {
     "alive": Badge("Up", "ok", "check-circle"),
     "suspect": Badge("Late", "warn", "alert"),
     "gone": Badge("Gone", "idle", "stop"),
+    "refused": Badge("Refused", "broken", "broken"),
 }
 POLICIES = {
     "importing": Badge("Importing", "live", "running"),

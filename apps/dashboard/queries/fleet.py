@@ -15,6 +15,7 @@ from apps.runs.models import Run
 
 GONE_SHOWN = timedelta(hours=24)
 MOST_GONE = 20
+MOST_REFUSALS = 5
 
 
 @dataclass(frozen=True)
@@ -22,13 +23,8 @@ class WorkerRow:
     worker: Worker
     badge: Badge
     state: str
-    share: float
     boxes_started: float | None
     box_failures: float | None
-
-    @property
-    def failure_share(self) -> float | None:
-        return self.box_failures / self.boxes_started if self.boxes_started and self.box_failures is not None else None
 
 
 @dataclass(frozen=True)
@@ -36,15 +32,18 @@ class Pool:
     """Workers of one kind together."""
 
     name: str
-    busy: int
+    running: int
     capacity: int
-    waiting: int | None
+    waiting: int
+    """Held by the workers, for a place to be free."""
+    planned: int | None
+    """Not sent to a worker yet; None where there is no such number."""
     boxes_started: float
     box_failures: float
 
     @property
     def share(self) -> float:
-        return self.busy / self.capacity if self.capacity else 0.0
+        return self.running / self.capacity if self.capacity else 0.0
 
     @property
     def failure_share(self) -> float | None:
@@ -65,6 +64,8 @@ class Fleet:
     gone: list[WorkerRow]
     pools: list[Pool]
     endpoints: list[EndpointRow]
+    refusals: list[Worker]
+    """Why no sandbox worker runs, host by host; empty while one does."""
 
     @property
     def learners(self) -> int:
@@ -84,7 +85,15 @@ def fleet(user: User | AnonymousUser, now: datetime) -> Fleet:
         gone=[_row(worker, now) for worker in gone],
         pools=_pools(present),
         endpoints=_endpoints(user),
+        refusals=_refusals(now),
     )
+
+
+def _refusals(now: datetime) -> list[Worker]:
+    workers = Worker.objects.of_kind("sandbox")
+    if workers.ready(now).exists():
+        return []
+    return list(workers.refusing().order_by("-sent_at", "-id")[:MOST_REFUSALS])
 
 
 def _endpoints(user: User | AnonymousUser) -> list[EndpointRow]:
@@ -115,21 +124,21 @@ def _row(worker: Worker, now: datetime) -> WorkerRow:
         worker=worker,
         badge=look,
         state=state,
-        share=worker.busy / worker.capacity if worker.capacity else 0.0,
         boxes_started=counters.get("boxes_started"),
         box_failures=counters.get("box_failures", counters.get("boxes_failed")),
     )
 
 
 def _pools(rows: list[WorkerRow]) -> list[Pool]:
-    waiting = {"sandbox": Rollout.objects.filter(state=PLANNED, run__state__in=("running", "draining")).count()}
+    planned = {"sandbox": Rollout.objects.filter(state=PLANNED, run__state__in=("running", "draining")).count()}
     names = {"sandbox": "sandboxes", "learner": "learners"}
     return [
         Pool(
             name=names[kind],
-            busy=sum(row.worker.busy for row in of_kind),
+            running=sum(row.worker.running for row in of_kind),
             capacity=sum(row.worker.capacity for row in of_kind),
-            waiting=waiting.get(kind),
+            waiting=sum(row.worker.waiting for row in of_kind),
+            planned=planned.get(kind),
             boxes_started=sum(row.boxes_started or 0 for row in of_kind),
             box_failures=sum(row.box_failures or 0 for row in of_kind),
         )

@@ -36,6 +36,27 @@ def test_workers_stand_with_state_places_and_isolation(client: Client) -> None:
         assert words in page
 
 
+def test_places_in_use_are_those_that_run_and_the_rest_waits(client: Client) -> None:
+    make_worker("a1", capacity=32, busy=53)
+    client.force_login(make_user("ana", "viewer"))
+    assert client.get("/fleet").content.decode().count("32 of 32, 21 wait") == 2
+
+
+def test_why_a_host_runs_no_boxes_is_said_until_a_worker_is_ready(client: Client) -> None:
+    words = "This host cannot isolate: no control group can be made. Run the worker as root."
+    make_worker("r1", host="node-r", gone="cannot work on this host", refused=words, capacity=0, busy=0)
+    client.force_login(make_user("ana", "viewer"))
+    page = client.get("/fleet").content.decode()
+    assert '<div class="callout" data-tone="broken"' in page
+    assert "node-r cannot run boxes" in page
+    assert words in page
+    assert "Refused" in page
+    make_worker("a1", host="node-a")
+    page = client.get("/fleet").content.decode()
+    assert "cannot run boxes" not in page
+    assert words in page, "among those that are gone"
+
+
 def test_two_learners_at_once_are_said_to_be_one_too_many(client: Client) -> None:
     make_worker("l1", kind="learner")
     make_worker("l2", kind="learner", slot="1", late=60)
