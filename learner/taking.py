@@ -197,7 +197,7 @@ class StepTaker:
                 self._store, request.write_prefix, resident.network.tensors(), files, scratch, resume
             )
         except CheckpointError as error:
-            return msgspec.structs.replace(base, state="not_written", error=str(error))
+            return msgspec.structs.replace(base, state="not_written", error=str(error.__cause__ or error))
         resident.keep_written(request.version)
         return msgspec.structs.replace(
             base,

@@ -19,8 +19,11 @@ from apps.runs.models import Run
 from apps.training.hand_over import hand_over, resend_unheld
 from apps.training.lease import has_learner
 from apps.training.models import LearnerStep, live_steps, live_versions
-from wire.store import Store
+from apps.trajectories.store import object_store
+from wire.store import FolderStore, Store
 
+NO_ROOM = ("No space left", "Disk quota exceeded")
+"""What the system says of a full disk."""
 FLAT_BATCHES = 4
 """Groups for so many batches, all flat: more of them will hardly be better."""
 
@@ -73,7 +76,13 @@ def step_trouble(run: Run) -> str:
     step = LearnerStep.objects.of(run).handed().exclude(error="").first()
     if step is None:
         return ""
-    return f"Version {step.version} waits for the object store, and is tried again: {step.error}"
+    return f"{step.error.rstrip('.')}. {_mend_store(step.error)}; it tries again by itself."
+
+
+def _mend_store(error: str) -> str:
+    store = object_store()
+    place = f"the store ({store.root})" if isinstance(store, FolderStore) else "the store"
+    return f"Make room on the disk of {place}" if any(words in error for words in NO_ROOM) else f"Look after {place}"
 
 
 def all_flat(run: Run, config: RunConfig) -> str:
@@ -83,10 +92,10 @@ def all_flat(run: Run, config: RunConfig) -> str:
     flat = flat_since_batch(run)
     if flat < FLAT_BATCHES * config.groups_per_step:
         return ""
+    warm = "" if config.sft_steps else "a warm start, "
     return (
         f"The last {flat} groups were all flat: the tries of a task got the same reward each time, which teaches "
-        "nothing, so no step is made. Begin with a warm start, or take easier tasks (harder ones, if all are solved) "
-        "or larger groups."
+        f"nothing, so no step is made. Try {warm}easier tasks (harder ones, if all are solved) or larger groups."
     )
 
 

@@ -64,7 +64,7 @@ def watch(run: Run, *, now: datetime) -> None:
     Alert.settle(run, "policy-server", _no_endpoint(run), now, severity="broken")
     Alert.settle(run, "infra-rate", _infra(run), now)
     parked = Rollout.objects.of(run).filter(state=rollout_states.PARKED).count()
-    Alert.settle(run, "parked", f"{parked} rollouts are parked: every attempt broke" if parked else "", now)
+    Alert.settle(run, "parked", _parked(parked), now)
 
 
 def check_ledger(run: Run, *, now: datetime) -> bool:
@@ -72,6 +72,12 @@ def check_ledger(run: Run, *, now: datetime) -> bool:
     found = ledger(run)
     Alert.settle(run, "ledger", "; ".join(found.problems), now, severity="broken")
     return found.exact
+
+
+def _parked(many: int) -> str:
+    if not many:
+        return ""
+    return f"{many:,} {'rollout is' if many == 1 else 'rollouts are'} parked: every attempt broke."
 
 
 def _many_learners(run: Run, now: datetime) -> str:

@@ -20,8 +20,11 @@ from wire.store import MissingObjectError, Store
 log = logging.getLogger(__name__)
 
 MOST_FAILURES = 3
-STORE_TROUBLE = frozenset({"not_read", "not_written"})
-"""Outcomes that may be another the next time: the disk is full, or the bucket does not answer."""
+STORE_TROUBLE = {
+    "not_read": "The learner cannot read what checkpoint {version} is made of",
+    "not_written": "The learner cannot write checkpoint {version}",
+}
+"""Outcomes that may be another the next time, in words: the disk is full, or the bucket does not answer."""
 AGAIN_AFTER = timedelta(seconds=30)
 
 
@@ -57,10 +60,11 @@ def adopt_step(run: Run, store: Store, *, now: datetime) -> bool:
 
 def _try_again(run: Run, step: LearnerStep, outcome: StepOutcome, now: datetime) -> None:
     """The store would not give or take; the learner still has what it made. Each wait is longer than the last."""
-    if step.note_trouble(outcome.error):
-        announce(run.stream(), "step.waits", outcome.error, {"version": step.version})
+    trouble = f"{STORE_TROUBLE[outcome.state].format(version=step.version)}: {outcome.error}"
+    if step.note_trouble(trouble):
+        announce(run.stream(), "step.waits", trouble, {"version": step.version})
     if now >= step.sent_at + step.fence * AGAIN_AFTER:
-        send_again(run, step, run.config, trouble=outcome.error, now=now)
+        send_again(run, step, run.config, trouble=trouble, now=now)
 
 
 def _apply(run: Run, step: LearnerStep, outcome: StepOutcome) -> None:

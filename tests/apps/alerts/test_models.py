@@ -36,7 +36,7 @@ def test_no_worker_and_parked_rollouts_want_a_look() -> None:
     make_worker()
     make_worker("learner")
     watch(run, now=START)
-    assert Alert.objects.open().get().text == "1 rollouts are parked: every attempt broke"
+    assert Alert.objects.open().get().text == "1 rollout is parked: every attempt broke."
 
 
 def test_a_ledger_that_is_not_exact_wants_a_look() -> None:

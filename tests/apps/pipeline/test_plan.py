@@ -9,7 +9,7 @@ from apps.buffer.cut import cut_batch
 from apps.buffer.models import Batch
 from apps.fleet.models import Worker
 from apps.lifecycle.models import Transition
-from apps.pipeline.learn import ended_by, grpo_seconds, settle_training
+from apps.pipeline.learn import all_flat, ended_by, grpo_seconds, settle_training
 from apps.pipeline.look_after import watch
 from apps.pipeline.plan import plan_rollouts, room_ahead
 from apps.pipeline.waiting import Waiting, waiting
@@ -166,6 +166,8 @@ def test_a_training_whose_groups_are_all_flat_is_said_to_learn_nothing(store: Fo
     found = waiting(run, START)
     assert (found.on, found.healthy) == ("tasks", False)
     assert found.sentence.startswith("The last 8 groups were all flat")
+    assert "Try a warm start, easier tasks" in found.sentence
+    assert "Try easier tasks" in all_flat(run, msgspec.structs.replace(run.config, sft_steps=2)), "it had one"
     assert alerts(run) == {"all-flat": found.sentence}
     run.end_training("enough")
     assert not alerts(run)
@@ -186,15 +188,18 @@ def test_two_learners_at_once_are_told_of() -> None:
     assert not alerts(run)
 
 
-def test_a_step_that_the_store_keeps_from_its_end_is_told_of() -> None:
+def test_a_step_that_the_store_keeps_from_its_end_is_told_of(store: FolderStore) -> None:
     run = training()
     make_worker("learner")
     step = LearnerStep.objects.create(
         run=run, batch=in_step(run), kind="grpo", number=1, parent_version=0, version=1, handed_at=START, sent_at=START
     )
     assert waiting(run, START).healthy
-    step.note_trouble("No space left on device")
-    sentence = "Version 1 waits for the object store, and is tried again: No space left on device"
+    step.note_trouble("The learner cannot write checkpoint 1: No space left on device")
+    sentence = (
+        "The learner cannot write checkpoint 1: No space left on device. "
+        f"Make room on the disk of the store ({store.root}); it tries again by itself."
+    )
     assert waiting(run, START) == Waiting("learner", "object store", sentence, healthy=False)
     assert alerts(run) == {"learner-store": sentence}
 

@@ -146,13 +146,21 @@ def test_a_step_that_its_learners_die_of_fails_in_the_end(store: FolderStore) ->
     assert ledger(run).exact
 
 
-@pytest.mark.parametrize("state", ["not_written", "not_read"])
-def test_what_the_store_keeps_from_its_end_is_sent_again_with_the_same_batch(store: FolderStore, state: str) -> None:
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ("not_written", "The learner cannot write checkpoint 1"),
+        ("not_read", "The learner cannot read what checkpoint 1 is made of"),
+    ],
+)
+def test_what_the_store_keeps_from_its_end_is_sent_again_with_the_same_batch(
+    store: FolderStore, state: str, words: str
+) -> None:
     run = training()
     first = hand(run, store)
     answer(run, store, first, state=state, error="No space left on device")
     assert drain_queue("learner") == []
-    assert Event.objects.get(kind="step.waits").text == "No space left on device"
+    assert Event.objects.get(kind="step.waits").text == f"{words}: No space left on device"
     assert adopt_step(run, store, now=at(30))
     assert not adopt_step(run, store, now=at(31))
     (message,) = drain_queue("learner")
@@ -170,7 +178,7 @@ def test_a_store_that_stays_full_fails_the_step_with_what_it_said(store: FolderS
         full = step_outcome(request, state="not_written", error="No space left on device", fence=turn)
         store.put(LearnerStep.objects.get().outcome_key(), msgspec.json.encode(full))
         assert adopt_step(run, store, now=at(200 * turn))
-    assert LearnerStep.objects.get().error == "5 times: No space left on device"
+    assert LearnerStep.objects.get().error == "5 times: The learner cannot write checkpoint 1: No space left on device"
     assert Batch.objects.get().state == "returned"
 
 
