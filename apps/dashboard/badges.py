@@ -84,6 +84,25 @@ SEVERITIES = {
     "critical": Badge("Critical", "broken", "broken"),
 }
 
+ALERTS = {
+    "no-sandbox-worker": "no sandbox worker",
+    "no-learner": "no learner",
+    "many-learners": "more than one learner",
+    "learner-store": "store of the learner",
+    "all-flat": "nothing to learn from",
+    "policy-server": "policy server",
+    "publish": "serving a new version",
+    "pass": "work of the control plane",
+    "infra-rate": "attempts that broke on our side",
+    "parked": "parked rollouts",
+    "ledger": "the ledger does not balance",
+}
+"""What each kind of alert is about."""
+
+
+def alert_words(kind: str) -> str:
+    return ALERTS.get(kind, kind.replace("-", " "))
+
 
 def badge(table: dict[str, Badge], state: str) -> Badge:
     """A state that has no look of its own still shows its word."""

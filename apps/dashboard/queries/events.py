@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from apps.dashboard import words
+from apps.dashboard.badges import alert_words
 from apps.lifecycle.models import Event
 from apps.runs.models import Run
 
@@ -77,6 +78,8 @@ def events_page(run: Run, before: int | None) -> tuple[list[EventView], int | No
 
 def view(event: Event) -> EventView:
     title, tone, icon = _look(event.kind)
+    if event.kind.startswith("alert."):
+        title = f"{title}: {alert_words(event.payload['kind'])}"
     by = str(event.payload.get("actor") or event.payload.get("by") or "")
     return EventView(event.seq, title, tone, icon, event.text, "" if by == "assay" else by, event.at)
 

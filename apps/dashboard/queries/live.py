@@ -78,6 +78,7 @@ def _waits(run: Run, now: datetime) -> Message:
     return {
         "sentence": strip.waiting.sentence,
         "link": strip.link,
+        "tone": strip.tone,
         "stages": {
             stage.name: {"words": stage.words, "share": stage.share, "state": stage.state} for stage in strip.stages
         },

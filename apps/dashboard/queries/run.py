@@ -9,7 +9,7 @@ from django.contrib.auth.models import AnonymousUser
 from apps.accounts.models import User
 from apps.alerts.models import Alert
 from apps.checkpoints.models import Checkpoint
-from apps.dashboard.badges import EVALUATIONS, RUNS, SEVERITIES, Badge, badge
+from apps.dashboard.badges import EVALUATIONS, RUNS, SEVERITIES, Badge, alert_words, badge
 from apps.dashboard.queries import events, stages
 from apps.dashboard.queries.answer import answer
 from apps.dashboard.queries.families import Forest, forests
@@ -66,6 +66,16 @@ class Verb:
 
 
 @dataclass(frozen=True)
+class AlertView:
+    alert: Alert
+    badge: Badge
+
+    @property
+    def about(self) -> str:
+        return alert_words(self.alert.kind)
+
+
+@dataclass(frozen=True)
 class RunPage:
     run: Run
     config: RunConfig
@@ -82,7 +92,7 @@ class RunPage:
     checkpoints: int
     rollouts: int
     events_total: int
-    alerts: list[tuple[Alert, Badge]]
+    alerts: list[AlertView]
     strip: stages.Strip
     tiles: Tiles
     series: dict[str, Table]
@@ -111,7 +121,7 @@ def run_page(user: User | AnonymousUser, run_id: int, now: datetime) -> RunPage:
     sft, grpo = step_counts(drawn["steps"])
     strong, rest = answer(run, found, sft=sft, grpo=grpo)
     may = run.project.allows(user, "operator")
-    alerts = Alert.objects.open().filter(run=run).order_by("-raised_at", "-pk")
+    strip = stages.strip(run, config, now)
     return RunPage(
         run=run,
         config=config,
@@ -128,8 +138,8 @@ def run_page(user: User | AnonymousUser, run_id: int, now: datetime) -> RunPage:
         checkpoints=Checkpoint.objects.of(run).stored().count(),
         rollouts=Rollout.objects.of(run).count(),
         events_total=Event.objects.filter(stream=run.stream()).count(),
-        alerts=[(one, badge(SEVERITIES, one.severity)) for one in alerts],
-        strip=stages.strip(run, config, now),
+        alerts=alerts(run, strip),
+        strip=strip,
         tiles=tiles(run, config, found, drawn["train"], drawn["steps"], now),
         series=drawn,
         figures=figures(drawn, run.formula),
@@ -141,6 +151,12 @@ def run_page(user: User | AnonymousUser, run_id: int, now: datetime) -> RunPage:
         events=events.newest(run),
         seq=seq,
     )
+
+
+def alerts(run: Run, strip: stages.Strip) -> list[AlertView]:
+    """Newest first, without what the sentence of the strip says already."""
+    rows = Alert.objects.open().filter(run=run).exclude(text=strip.waiting.sentence).order_by("-raised_at", "-pk")
+    return [AlertView(one, badge(SEVERITIES, one.severity)) for one in rows]
 
 
 def step_counts(steps: Table) -> tuple[int, int]:

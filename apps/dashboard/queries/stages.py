@@ -17,7 +17,8 @@ from apps.runs.models import Run
 from apps.training.models import LearnerStep
 
 _HOLDS = {"sandbox worker": "sandboxes", "policy server": "sandboxes", "traces": "sandboxes", "sampler": "buffer"}
-_HOLDS |= {"learner": "learner", "evaluation": "evaluation", "itself": "learner"}
+_HOLDS |= {"learner": "learner", "evaluation": "evaluation", "itself": "learner", "object store": "learner"}
+_FLEET = ("sandbox worker", "policy server", "learner")
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,14 @@ class Strip:
     @property
     def link(self) -> str:
         """Words of the link to the fleet, where it is at fault."""
-        return "" if self.waiting.healthy else "Look at the fleet"
+        return "" if self.waiting.healthy or self.waiting.on not in _FLEET else "Look at the fleet"
+
+    @property
+    def tone(self) -> str:
+        """Of the sentence: ours to mend, or the run's own."""
+        if self.waiting.healthy:
+            return ""
+        return "broken" if self.waiting.on in (*_FLEET, "object store") else "warn"
 
 
 def strip(run: Run, config: RunConfig, now: datetime) -> Strip:

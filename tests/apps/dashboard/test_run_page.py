@@ -5,6 +5,7 @@ import re
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
@@ -13,13 +14,16 @@ from apps.accounts.models import Project, User
 from apps.alerts.models import Alert
 from apps.buffer.ledger import ledger, recorded_tokens
 from apps.dashboard import words
+from apps.dashboard.badges import ALERTS
 from apps.dashboard.queries.events import newest
 from apps.dashboard.queries.runs import Wanted, run_list
 from apps.dashboard.queries.steps import evaluations, live_step_rows, step_table, train_table
 from apps.dashboard.queries.tiles import paired, points_interval, tiles
 from apps.evaluation.compare import compare
 from apps.evaluation.models import Evaluation
+from apps.fleet.models import Worker
 from apps.lifecycle.announce import announce
+from apps.pipeline.look_after import watch
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run
 from apps.runs.states import STATES
@@ -298,7 +302,23 @@ def test_what_broke_and_what_was_put_back_look_so(client: Client) -> None:
     Alert.settle(run, "policy-server", "It does not answer.", timezone.now(), severity="broken")
     page = client.get(f"/runs/{run.pk}").content.decode()
     assert '<p class="callout" data-tone="broken">' in page
-    assert "Broken: policy-server." in page
+    assert "Broken: policy server." in page
+    assert newest(run, 1)[0].title == "Alert: policy server"
+
+
+def test_what_a_run_waits_for_is_said_once(client: Client) -> None:
+    run = _signed_in(client)
+    Worker.objects.of_kind("sandbox").delete()
+    watch(run, now=timezone.now())
+    assert Alert.objects.open().filter(run=run, kind="no-sandbox-worker").exists()
+    page = client.get(f"/runs/{run.pk}").content.decode()
+    assert page.split('<h2 id="h-ev">')[0].count("No sandbox worker has a fresh heartbeat") == 1
+    assert '<p class="waitfor-say" data-tone="broken"' in page
+
+
+def test_every_kind_of_alert_has_words() -> None:
+    source = "".join(path.read_text() for path in (settings.BASE_DIR / "apps").rglob("*.py"))
+    assert set(re.findall(r'Alert\.settle\(run, "([a-z-]+)"', source)) == ALERTS.keys()
 
 
 def _tokens_tile(run: Run) -> str:
