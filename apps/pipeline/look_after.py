@@ -2,6 +2,8 @@
 
 from datetime import datetime
 
+from django.db.models import Count
+
 from apps.alerts.models import Alert
 from apps.buffer.ledger import ledger
 from apps.checkpoints.models import Checkpoint
@@ -13,7 +15,7 @@ from apps.pipeline.learn import all_flat, step_trouble
 from apps.pipeline.waiting import no_learner, no_sandbox_worker
 from apps.rollouts import states as rollout_states
 from apps.rollouts.expire import hopeless_attempts, lose_attempts
-from apps.rollouts.models import Attempt, Rollout
+from apps.rollouts.models import BROKE_ON_US, Attempt, Rollout
 from apps.runs.models import Run
 from apps.training.lease import wants_learner
 from apps.training.rewind import resume_point
@@ -98,13 +100,11 @@ def _no_endpoint(run: Run) -> str:
 
 
 def _infra(run: Run) -> str:
-    newest = list(
-        Attempt.objects.of(run)
-        .exclude(state="active")
-        .order_by("-id")
-        .values_list("state", "ending_kind")[:INFRA_WINDOW]
-    )
-    broken = sum(1 for state, ending in newest if state == "lost" or ending == "infra")
-    if len(newest) < 20 or broken / len(newest) <= INFRA_LIMIT:
+    newest = Attempt.objects.of(run).ended().playable().order_by("-id").values("pk")[:INFRA_WINDOW]
+    counted = Attempt.objects.filter(pk__in=newest).aggregate(n=Count("pk"), broken=Count("pk", filter=BROKE_ON_US))
+    n, broken = counted["n"], counted["broken"]
+    if n < 20 or broken / n <= INFRA_LIMIT:
         return ""
-    return f"{broken} of the last {len(newest)} attempts broke on our side ({broken / len(newest):.0%})"
+    return (
+        f"{broken} of the last {n} attempts broke on our side ({broken / n:.0%}); what broke at its task is left out."
+    )

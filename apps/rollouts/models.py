@@ -132,9 +132,22 @@ class Rollout(Stateful):
         return f"rollout {self.pk} of run {self.run_id}"
 
 
+BROKE_AT_TASK = Q(ending_kind="infra", ending_detail="task")
+"""The task could not be played: the fault is in the task itself, neither ours nor the agent's."""
+BROKE_ON_US = Q(ending_kind="infra") & ~Q(ending_detail="task") | Q(state=states.ATTEMPT_LOST)
+
+
 class AttemptQuerySet(models.QuerySet["Attempt"]):
     def of(self, run: Run) -> Self:
         return self.filter(run=run)
+
+    def ended(self) -> Self:
+        """By themselves or by our fault, not by a cancel."""
+        return self.exclude(state__in=[states.ATTEMPT_ACTIVE, states.ATTEMPT_CANCELLED])
+
+    def playable(self) -> Self:
+        """Without those that broke at their task: the infra rate is of these."""
+        return self.exclude(BROKE_AT_TASK)
 
 
 class Attempt(models.Model):

@@ -18,7 +18,7 @@ from apps.evaluation.statistics.paired import PairedDifference
 from apps.evaluation.statistics.proportion import wilson
 from apps.evaluation.statistics.tries import TaskTries
 from apps.fleet.models import Worker
-from apps.rollouts.models import Attempt
+from apps.rollouts.models import BROKE_AT_TASK, BROKE_ON_US, Attempt
 from apps.runs.config import RunConfig
 from apps.runs.models import Run
 from apps.trajectories.models import Trajectory
@@ -278,32 +278,48 @@ def _sandboxes(run: Run, now: datetime) -> Tile:
     end = min(now, run.finished_at) if run.finished_at else now
     recent = every.filter(finished_at__gt=end - STARTS_WINDOW).aggregate(boxes=Sum("boxes_started"))["boxes"] or 0
     sums = every.aggregate(boxes=Sum("boxes_started"), failures=Sum("box_failures"))
-    attempts = (
-        Attempt.objects.of(run)
-        .exclude(state="active")
-        .exclude(state="cancelled")
-        .aggregate(n=Count("pk"), infra=Count("pk", filter=Q(ending_kind="infra") | Q(state="lost")))
-    )
     boxes, failures = sums["boxes"] or 0, sums["failures"] or 0
     passed = STARTS_WINDOW.total_seconds()
     if run.started_at is not None:
         passed = max(1.0, min(passed, (end - run.started_at).total_seconds()))
-    infra = wilson(attempts["infra"], attempts["n"])
-    rate = (
-        f"infra {words.percent(infra.estimate)} % {words.interval(infra.low, infra.high)} of {attempts['n']:,} attempts"
-    )
-    workers = Worker.objects.ready(now).of_kind("sandbox").count()
     return Tile(
         label="Sandbox starts",
         value=words.number(recent / passed) if boxes else words.NOT_DEFINED,
         unit=" /s" if boxes else "",
         notes=(
-            f"in the last 5 min; {words.plural(workers, 'worker')} up",
+            _starts_when(run, now),
             f"{failures:,} of {boxes:,} starts failed",
-            rate if attempts["n"] else "no attempt has ended yet",
+            *_infra(run),
         ),
         title="Boxes started by this run a second; failures are ours and never count against the agent",
     )
+
+
+def _starts_when(run: Run, now: datetime) -> str:
+    if run.ended:
+        return "in its last 5 min"
+    workers = Worker.objects.ready(now).of_kind("sandbox").count()
+    return f"in the last 5 min; {words.plural(workers, 'worker')} up"
+
+
+def _infra(run: Run) -> tuple[str, ...]:
+    """The rate of what broke on us, and apart from it what broke at its task."""
+    counted = (
+        Attempt.objects.of(run)
+        .ended()
+        .aggregate(
+            n=Count("pk", filter=~BROKE_AT_TASK),
+            infra=Count("pk", filter=BROKE_ON_US),
+            at_task=Count("pk", filter=BROKE_AT_TASK),
+        )
+    )
+    n, at_task = counted["n"], counted["at_task"]
+    rest = (f"{words.plural(at_task, 'attempt')} broke at the task itself, left out",) if at_task else ()
+    if not n:
+        return rest or ("no attempt has ended yet",)
+    rate = wilson(counted["infra"], n)
+    share = f"{words.percent(rate.estimate)} % {words.interval(rate.low, rate.high)}"
+    return (f"infra {share} of {words.plural(n, 'attempt')}", *rest)
 
 
 def _tokens(run: Run, config: RunConfig, steps: Table) -> Tile:

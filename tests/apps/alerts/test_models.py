@@ -39,6 +39,22 @@ def test_no_worker_and_parked_rollouts_want_a_look() -> None:
     assert Alert.objects.open().get().text == "1 rollout is parked: every attempt broke."
 
 
+def test_attempts_that_broke_on_us_want_a_look_and_those_that_broke_at_their_task_do_not() -> None:
+    run = running()
+    make_worker()
+    make_worker("learner")
+    plan_and_claim(run, 40)
+    first, last = Attempt.objects.order_by("pk")[:10], Attempt.objects.order_by("-pk")[:10]
+    Attempt.objects.update(state="recorded", ending_kind="submitted")
+    Attempt.objects.filter(pk__in=[one.pk for one in first]).update(ending_kind="infra", ending_detail="task")
+    watch(run, now=START)
+    assert not Alert.objects.open().exists()
+    Attempt.objects.filter(pk__in=[one.pk for one in last]).update(ending_kind="infra", ending_detail="box")
+    watch(run, now=START)
+    words = "10 of the last 30 attempts broke on our side (33%); what broke at its task is left out."
+    assert Alert.objects.open().get().text == words
+
+
 def test_a_ledger_that_is_not_exact_wants_a_look() -> None:
     run = running()
     plan_and_claim(run, 2)

@@ -24,7 +24,7 @@ from apps.evaluation.models import Evaluation
 from apps.fleet.models import Worker
 from apps.lifecycle.announce import announce
 from apps.pipeline.look_after import watch
-from apps.rollouts.models import Group, Rollout
+from apps.rollouts.models import Attempt, Group, Rollout
 from apps.runs.models import Run
 from apps.runs.states import STATES
 from apps.trajectories.models import Grade, Trajectory
@@ -319,6 +319,30 @@ def test_what_a_run_waits_for_is_said_once(client: Client) -> None:
 def test_every_kind_of_alert_has_words() -> None:
     source = "".join(path.read_text() for path in (settings.BASE_DIR / "apps").rglob("*.py"))
     assert set(re.findall(r'Alert\.settle\(run, "([a-z-]+)"', source)) == ALERTS.keys()
+
+
+def test_an_ended_run_s_starts_are_those_of_its_own_last_minutes(client: Client) -> None:
+    run = _signed_in(client)
+    assert "in the last 5 min; 1 worker up" in _sandbox_notes(run)
+    Run.objects.filter(pk=run.pk).update(state="finished", finished_at=timezone.now())
+    assert "in its last 5 min" in _sandbox_notes(run.reread())
+
+
+def test_what_broke_at_its_task_is_apart_from_what_broke_on_us(client: Client) -> None:
+    run = _signed_in(client)
+    ended = Attempt.objects.of(run).ended()
+    one = ended[0]
+    Attempt.objects.of(run).exclude(pk=one.pk).filter(ending_kind="infra").update(ending_kind="submitted")
+    Attempt.objects.filter(pk=one.pk).update(ending_kind="infra", ending_detail="task")
+    notes = _sandbox_notes(run)
+    assert any(note.startswith("infra 0.0 %") and f"of {ended.count() - 1} attempts" in note for note in notes)
+    assert "1 attempt broke at the task itself, left out" in notes
+
+
+def _sandbox_notes(run: Run) -> tuple[str, ...]:
+    found = evaluations(run)
+    made = tiles(run, run.config, found, train_table(run), step_table(live_step_rows(run)), timezone.now())
+    return made.rest["sandboxes"].notes
 
 
 def _tokens_tile(run: Run) -> str:
