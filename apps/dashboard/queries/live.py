@@ -16,7 +16,8 @@ from apps.dashboard.queries import events, stages
 from apps.dashboard.queries.answer import answer
 from apps.dashboard.queries.run import phase, progress, smalls, step_counts, visible_run
 from apps.dashboard.queries.steps import evaluations, live_step_rows, series_since, step_table, train_table
-from apps.dashboard.queries.tiles import Tile, tiles
+from apps.dashboard.queries.tile import Tile
+from apps.dashboard.queries.tiles import tiles
 from apps.lifecycle.models import Event
 from apps.runs.models import Run
 

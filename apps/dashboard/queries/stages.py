@@ -56,7 +56,9 @@ class Strip:
 def strip(run: Run, config: RunConfig, now: datetime) -> Strip:
     held = waiting(run, now)
     holds = _HOLDS.get(held.on, "") if not held.healthy or held.on in ("sampler", "learner", "evaluation") else ""
-    parts = [_plan(run), _sandboxes(run, now), *_learning(run, config, now), _evaluation(run)]
+    parts = [_plan(run), _sandboxes(run, now), *_learning(run, config, now)]
+    if run.kind != "admission":
+        parts.append(_evaluation(run))
     return Strip(held, [Stage(name, text, marks.pct(share), name == holds) for name, text, share in parts])
 
 

@@ -4,6 +4,7 @@ import io
 import tarfile
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib.auth.models import AnonymousUser
 from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
@@ -54,13 +55,21 @@ class Wanted:
     text: str = ""
     state: str = ""
     family: str = ""
+    task_set: int = 0
+    """Key of a task set; 0 for any."""
     after: str = ""
     after_id: int = 0
     """Name and key of the last task of the page before: projects may have tasks of one name."""
 
     @property
     def narrowed(self) -> bool:
-        return bool(self.text or self.state or self.family)
+        return bool(self.text or self.state or self.family or self.task_set)
+
+    @property
+    def address(self) -> str:
+        """The filters, without the place in the list."""
+        given = {"q": self.text, "state": self.state, "family": self.family, "set": self.task_set or ""}
+        return urlencode({name: value for name, value in given.items() if value})
 
 
 @dataclass(frozen=True)
@@ -110,7 +119,11 @@ def task_list(user: User | AnonymousUser, wanted: Wanted) -> TaskList:
 
 
 def _filtered(tasks: QuerySet[Task], wanted: Wanted) -> QuerySet[Task]:
+    """By the newest version of each; in a set, by the version that the set holds."""
     newest = TaskVersion.objects.filter(task=OuterRef("pk")).order_by("-number")
+    if wanted.task_set:
+        newest = newest.filter(entries__task_set=wanted.task_set)
+        tasks = tasks.filter(versions__entries__task_set=wanted.task_set)
     rows = tasks.annotate(
         latest=Subquery(newest.values("number")[:1]),
         latest_state=Subquery(newest.values("state")[:1]),

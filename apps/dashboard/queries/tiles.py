@@ -9,7 +9,9 @@ from django.db.models import Count, Q, Sum
 from apps.buffer.ledger import recorded_tokens
 from apps.buffer.models import Sample
 from apps.dashboard import marks, words
+from apps.dashboard.queries.admission import admission_tiles
 from apps.dashboard.queries.steps import Evaluations, Table, staleness_counts
+from apps.dashboard.queries.tile import Tile
 from apps.evaluation.compare import compare
 from apps.evaluation.models import Evaluation
 from apps.evaluation.statistics.clustered import success_rate
@@ -26,36 +28,6 @@ from apps.trajectories.models import Trajectory
 WINDOW_VERSIONS = 8
 """The train tile looks at the newest so many versions."""
 STARTS_WINDOW = timedelta(minutes=5)
-MOST_NOTES = 4
-"""Lines that a page keeps for the notes of a tile: what comes later finds its place, what goes leaves no old words."""
-
-
-@dataclass(frozen=True)
-class Tile:
-    """One number. `value` is 'n/a' with its reason in the notes where it is not defined."""
-
-    label: str
-    value: str
-    unit: str = ""
-    ci: str = ""
-    notes: tuple[str, ...] = ()
-    change: str = ""
-    change_class: str = "delta-none"
-    """Green or red only where the interval leaves out 0."""
-    change_note: str = ""
-    alone: str = ""
-    """What GRPO alone changed, after the warm start."""
-    alone_class: str = "delta-none"
-    alone_note: str = ""
-    spark: str = ""
-    spark_says: str = ""
-    title: str = ""
-    """The definition."""
-
-    @property
-    def lines(self) -> tuple[str, ...]:
-        """The notes, and empty lines up to the most."""
-        return (*self.notes, *[""] * (MOST_NOTES - len(self.notes)))
 
 
 @dataclass(frozen=True)
@@ -113,17 +85,16 @@ def direction(interval: Interval) -> str:
 
 
 def tiles(run: Run, config: RunConfig, found: Evaluations, train: Table, steps: Table, now: datetime) -> Tiles:
-    return Tiles(
-        head=_head(found),
-        mark=_mark(found),
-        rest={
-            "train": _train(run, train),
-            "rounds": _rounds(found),
-            "staleness": _staleness(run, config),
-            "sandboxes": _sandboxes(run, now),
-            "tokens": _tokens(run, config, steps),
-        },
-    )
+    """Those that a run of its kind ever has."""
+    sandboxes = _sandboxes(run, now)
+    if run.kind == "admission":
+        head, rest = admission_tiles(run)
+        return Tiles(head, None, {**rest, "sandboxes": sandboxes})
+    rest = {"rounds": _rounds(found)}
+    if run.kind == "training":
+        rest = {"train": _train(run, train), **rest, "staleness": _staleness(run, config)}
+    rest |= {"sandboxes": sandboxes, "tokens": _tokens(run, config, steps)}
+    return Tiles(_head(run, found), _mark(found), rest)
 
 
 def points_interval(interval: Interval) -> str:
@@ -132,7 +103,7 @@ def points_interval(interval: Interval) -> str:
     return f"[{words.points(interval.low)},{words.NO_BREAK}{words.points(interval.high)}]"
 
 
-def _head(found: Evaluations) -> Tile:
+def _head(run: Run, found: Evaluations) -> Tile:
     last, difference = found.last, paired(found)
     title = "Share of tries started that solved the task, each task counting once; unseen instances of trained families"
     if last is None:
@@ -149,7 +120,8 @@ def _head(found: Evaluations) -> Tile:
         title=title,
     )
     if difference is None:
-        return replace(tile, notes=(shared, "the start; a second evaluation will show the change"))
+        start = ("the start; a second evaluation will show the change",) if run.kind == "training" else ()
+        return replace(tile, notes=(shared, *start))
     interval = difference.interval
     against = found.first.version if found.first else 0
     tasks = interval.n
@@ -337,7 +309,7 @@ def _tokens(run: Run, config: RunConfig, steps: Table) -> Tile:
     return Tile(
         label="Tokens sampled",
         value=words.short_count(recorded_tokens(run)),
-        notes=(f"{words.short_count(prompt)} of prompts; {budget}", learner),
+        notes=(f"{words.short_count(prompt)} of prompts; {budget}", *((learner,) if run.kind == "training" else ())),
         spark=marks.spark(speeds, 0.0),
         spark_says="learner tokens a second, by step",
         title="Of recorded attempts, as the ledger counts them; reference traces are scripts, not sampled",

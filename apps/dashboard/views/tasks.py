@@ -18,6 +18,7 @@ def tasks_page(request: HttpRequest) -> HttpResponse:
         text=asked.text(request.GET, "q"),
         state=asked.text(request.GET, "state"),
         family=asked.text(request.GET, "family"),
+        task_set=asked.number(request.GET, "set") or 0,
         after=asked.text(request.GET, "after"),
         after_id=asked.number(request.GET, "after_id") or 0,
     )

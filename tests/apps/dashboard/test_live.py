@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from apps.accounts.models import Project
 from apps.dashboard.queries.live import MOST_EVENTS, live_message
-from apps.dashboard.queries.tiles import MOST_NOTES
+from apps.dashboard.queries.tile import MOST_NOTES
 from apps.lifecycle.announce import announce, next_seq
 from apps.runs.models import Run
 from apps.training.models import LearnerStep

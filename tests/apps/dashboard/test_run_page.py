@@ -27,6 +27,7 @@ from apps.pipeline.look_after import watch
 from apps.rollouts.models import Attempt, Group, Rollout
 from apps.runs.models import Run
 from apps.runs.states import STATES
+from apps.tasks.models import TaskVersion
 from apps.trajectories.models import Grade, Trajectory
 from apps.trajectories.store import object_store
 from tests.apps.dashboard.factory import make_run, small_run
@@ -209,6 +210,42 @@ def test_runs_of_every_kind_have_a_page(client: Client, kind: str, words: str) -
     assert words in client.get(f"/runs/{run.pk}").content.decode()
     assert client.get(f"/runs/{run.pk}/live").status_code == 200
     assert client.get("/").status_code == 200
+
+
+def test_an_admission_run_counts_its_tasks_and_shows_nothing_of_a_training(client: Client) -> None:
+    user = make_user("ana", "operator")
+    run = make_run(user, task_set=make_task_set(Project.default(), object_store(), train=1, held_out=1, unseen=1))
+    Run.objects.filter(pk=run.pk).update(kind="admission", policy=None, endpoint=None)
+    versions = list(TaskVersion.objects.filter(entries__task_set=run.task_set).order_by("pk"))
+    for version, state in zip(versions, ("rejected", "linted", "linted", "controls", "retired"), strict=False):
+        TaskVersion.objects.filter(pk=version.pk).update(state=state)
+    Group.objects.create(run=run, task_version=versions[1], purpose="control", script="nothing", size=1)
+    client.force_login(user)
+    page = client.get(f"/runs/{run.pk}").content.decode()
+    tiles = re.sub(r"<[^>]+>|\s+", " ", page.split('aria-label="Key numbers"')[1].split("</section>")[0])
+    for words in (
+        "Admitted 13 of 18 tasks 1 task in other states",
+        "Rejected 1 of 18 tasks",
+        "Without a verdict 1 of 18 tasks",
+        "Still to come 2 of 18 tasks",
+    ):
+        assert words in re.sub(r" +", " ", tiles)
+    assert f'href="/tasks?set={run.task_set_id}&amp;state=rejected"' in page
+    for absent in ("data-chart=", "Staleness", "evaluation of version 0", 'id="h-l"', 'id="h-eval"', "plotly"):
+        assert absent not in page, absent
+    assert client.get(f"/runs/{run.pk}/live").json()["tiles"]["rejected"]["value"] == "1"
+
+
+def test_an_evaluation_run_shows_nothing_of_a_training(client: Client) -> None:
+    user = make_user("ana", "operator")
+    run = make_run(user)
+    Run.objects.filter(pk=run.pk).update(kind="evaluation")
+    client.force_login(user)
+    page = client.get(f"/runs/{run.pk}").content.decode()
+    for absent in ("Staleness", "Train completion", 'data-chart="reward"', 'id="h-l"', "learner has not stepped"):
+        assert absent not in page, absent
+    for shown in ("Held-out completion", 'data-chart="completion"', 'data-chart="unseen"', 'id="h-eval"'):
+        assert shown in page
 
 
 @pytest.mark.parametrize("state", sorted(STATES))

@@ -39,6 +39,20 @@ def test_tasks_are_narrowed_by_state_family_and_name(client: Client) -> None:
         assert client.get(f"/tasks?{query}").content.decode().count('class="name" href="/tasks/') == many
 
 
+def test_tasks_of_a_set_stand_with_the_version_that_it_holds(client: Client) -> None:
+    _signed_in(client)
+    task_set = make_task_set(Project.default(), object_store(), train=1, held_out=0, unseen=0)
+    make_version(Project.default(), object_store(), "elsewhere", "told-word")
+    held = TaskVersion.objects.get(task__name="told-word-train-0")
+    newer = {"number": 2, "digest": "f" * 64, "key": held.key, "instruction": "", "round_limit": 1}
+    TaskVersion.objects.create(task=held.task, state="rejected", **newer)
+    page = client.get(f"/tasks?set={task_set.pk}").content.decode()
+    assert page.count('class="name" href="/tasks/') == 8
+    assert f'href="/tasks/{held.task_id}?version=1"' in page
+    assert f'<option value="{task_set.pk}" selected>' in page
+    assert "No task matches" in client.get(f"/tasks?set={task_set.pk}&state=rejected").content.decode()
+
+
 def test_tasks_of_one_name_stand_on_one_page_each(client: Client) -> None:
     user, other = _signed_in(client), Project.objects.create(slug="other", name="Other")
     Membership.objects.create(project=other, user=user, role="viewer")
@@ -47,8 +61,8 @@ def test_tasks_of_one_name_stand_on_one_page_each(client: Client) -> None:
         Task.objects.create(project=project, name="twice", family="f")
     first = client.get("/tasks").content.decode()
     assert first.count(">twice<") == 1
-    following = html.unescape(first.split('<a href="?q=')[1].split('"')[0])
-    second = client.get(f"/tasks?q={following}").content.decode()
+    following = html.unescape(first.split('<a href="?after=')[1].split('"')[0])
+    second = client.get(f"/tasks?after={following}").content.decode()
     assert second.count('class="name" href="/tasks/') == second.count(">twice<") == 1
 
 
