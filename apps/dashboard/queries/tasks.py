@@ -3,6 +3,7 @@
 import io
 import tarfile
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
@@ -11,6 +12,7 @@ from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
 from apps.accounts.models import User
+from apps.dashboard import words
 from apps.dashboard.badges import TASKS, Badge, badge
 from apps.lifecycle.models import Transition
 from apps.rollouts.models import Rollout
@@ -173,9 +175,12 @@ class ProofLine:
     why: str
     tone: str
     icon: str
+    run: int | None = None
+    """Which the line names."""
+    rollout: int | None = None
+    """That shows it."""
 
 
-_PLAIN = {"run": "Shown by run", "decided_at": "Decided at"}
 _WORDS = {
     "reference": ("Reference solution passes", "solved"),
     "nothing": ("Doing nothing fails", "unsolved"),
@@ -190,18 +195,24 @@ def proof_lines(evidence: dict[str, Any]) -> list[ProofLine]:
 
 
 def _proof(key: str, value: Any) -> ProofLine:
-    what, wanted = _WORDS.get(key, (_PLAIN.get(key, key.replace("_", " ").capitalize()), ""))
+    if key == "run" and isinstance(value, int):
+        return ProofLine("Shown by", f"run {value}", "", "idle", "info", run=value)
+    if key == "decided_at":
+        return ProofLine("Decided at", words.moment(datetime.fromisoformat(value)), "", "idle", "info")
+    what, wanted = _WORDS.get(key, (key.replace("_", " ").capitalize(), ""))
     if not isinstance(value, dict):
         return ProofLine(what, str(value), "", "idle", "info")
     verdict = str(value.get("verdict", ""))
     passed = value.get("passed", verdict == wanted if verdict and wanted else None)
     rest = ", ".join(
-        f"{name} {part}" for name, part in value.items() if name not in ("verdict", "passed") and part not in (None, "")
+        f"{name} {part}"
+        for name, part in value.items()
+        if name not in ("verdict", "passed", "rollout") and part not in (None, "")
     )
     tone, icon = ("idle", "info") if passed is None else ("ok", "check") if passed else ("fail", "x")
     if verdict == "none":
         tone, icon = "broken", "broken"
-    return ProofLine(what, verdict, rest, tone, icon)
+    return ProofLine(what, verdict, rest, tone, icon, rollout=value.get("rollout"))
 
 
 @dataclass(frozen=True)

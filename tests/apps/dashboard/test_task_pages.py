@@ -98,6 +98,21 @@ def test_a_task_shows_instruction_files_and_proof(client: Client) -> None:
         assert words in page
 
 
+def test_a_proof_leads_to_its_run_and_rollouts_and_says_when_in_utc(client: Client) -> None:
+    _signed_in(client)
+    version = make_version(Project.default(), object_store(), "told-word-1", "told-word")
+    version.note_evidence(
+        run=7,
+        decided_at="2026-11-30T23:57:35.148940+01:00",
+        reference={"verdict": "solved", "score": 1.0, "rollout": 12, "error": ""},
+    )
+    page = client.get(f"/tasks/{version.task_id}").content.decode()
+    assert '<a href="/runs/7">run 7</a>' in page
+    assert '<a href="/rollouts/12">rollout 12</a>, score 1.0' in page
+    assert "30 Nov 2026 22:57:35 UTC" in page
+    assert "2026-11-30T" not in page.split("Proof")[1].split("Proof rollouts")[0]
+
+
 def test_proof_rollouts_stand_with_their_verdict(client: Client) -> None:
     user = _signed_in(client)
     run = make_run(user)
