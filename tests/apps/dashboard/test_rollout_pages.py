@@ -106,6 +106,18 @@ def test_what_the_agent_and_the_task_wrote_is_inert(client: Client) -> None:
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in client.get(f"/rollouts/{rollout.pk}").content.decode()
 
 
+def test_what_is_not_in_the_buffer_is_said_as_it_is(client: Client) -> None:
+    run = _signed_in(client)
+    group = run.groups.get(purpose="train", state="open")
+    rollout = group.rollouts.filter(state="planned")[0]
+    address = f"/rollouts/{rollout.pk}"
+    assert "Not in the buffer yet." in client.get(address).content.decode()
+    Run.objects.filter(pk=run.pk).update(state="finished")
+    assert "It never came into the buffer, and the run has ended." in client.get(address).content.decode()
+    Group.objects.filter(pk=group.pk).update(purpose="reference")
+    assert "A reference trace does not go through the buffer" in client.get(address).content.decode()
+
+
 def test_an_infra_attempt_is_ours_and_has_no_reward(client: Client) -> None:
     run = _signed_in(client)
     rollout = _play(run, solved=None, output="")
