@@ -21,6 +21,11 @@ class SetOption:
     unproven: int
 
     @property
+    def ready(self) -> bool:
+        """It has tasks, and all are proven."""
+        return not self.unproven and bool(self.train + self.held_out + self.unseen)
+
+    @property
     def words(self) -> str:
         parts = [f"{self.train} train", f"{self.held_out} held-out"]
         if self.unseen:
@@ -37,8 +42,7 @@ class Options:
     @property
     def preferred(self) -> SetOption | None:
         """The newest whose tasks are all proven, else the newest."""
-        proven = (one for one in self.task_sets if not one.unproven and one.train + one.held_out + one.unseen)
-        return next(proven, None) or next(iter(self.task_sets), None)
+        return next(iter(self.task_sets), None)
 
     def set_of(self, key: str) -> TaskSet | None:
         return next((option.task_set for option in self.task_sets if str(option.task_set.pk) == key), None)
@@ -51,7 +55,7 @@ class Options:
 
 
 def options(user: User | AnonymousUser) -> Options:
-    """Task sets and policies of projects that the user sees, newest first."""
+    """Task sets and policies of projects that the user sees, newest first; sets that are ready before the others."""
     of_split = {
         name: Count("entries", filter=Q(entries__split=split))
         for name, split in (("train", "train"), ("held_out", "held-out"), ("unseen", "unseen"))
@@ -60,7 +64,7 @@ def options(user: User | AnonymousUser) -> Options:
     rows = TaskSet.objects.visible_to(user).select_related("project").annotate(**counts).order_by("-created_at", "-id")
     sets = [SetOption(row, **{name: getattr(row, name) for name in counts}) for row in rows]
     policies = Policy.objects.visible_to(user).select_related("project").order_by("-created_at", "-id")
-    return Options(sets, list(policies))
+    return Options(sorted(sets, key=lambda one: not one.ready), list(policies))
 
 
 def may_launch(user: User | AnonymousUser) -> bool:
