@@ -62,7 +62,8 @@ def no_sandbox_worker(now: datetime) -> str:
     refusal = workers.refusing().order_by("-sent_at", "-id").first()
     if refusal is None:
         return "No sandbox worker has a fresh heartbeat: rollouts wait. Start one, or look at its log."
-    return f"Rollouts wait for a sandbox worker, and {refusal.host} cannot run one. {refusal.refused}"
+    why = f"{refusal.refused} Then start its worker again."
+    return f"Rollouts wait for a sandbox worker, and {refusal.host} cannot run one. {why}"
 
 
 def no_learner(now: datetime) -> str:

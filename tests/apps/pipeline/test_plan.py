@@ -144,7 +144,8 @@ def test_a_run_without_a_sandbox_worker_says_which_host_refused_and_why() -> Non
     words = "This host cannot isolate: no control group can be made. Run the worker as root."
     make_worker(host="node-r", leaving=True, capacity=0, refused=words)
     found = waiting(run, START)
-    assert found.sentence == f"Rollouts wait for a sandbox worker, and node-r cannot run one. {words}"
+    told = f"Rollouts wait for a sandbox worker, and node-r cannot run one. {words} Then start its worker again."
+    assert found.sentence == told
     assert alerts(run)["no-sandbox-worker"] == found.sentence
     make_worker()
     assert waiting(run, START).on != "sandbox worker"
