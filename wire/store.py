@@ -3,6 +3,7 @@
 An object is whole or absent and never changes its place. Only the control plane deletes.
 """
 
+import hashlib
 import os
 import secrets
 import shutil
@@ -13,6 +14,8 @@ from pathlib import Path
 from urllib.parse import urlparse
 
 import fsspec
+
+PIECE_BYTES = 16 * 2**20
 
 
 class StoreError(Exception):
@@ -63,6 +66,13 @@ class Store(ABC):
     @abstractmethod
     def delete(self, prefix: str) -> None:
         """Delete one object or all below a prefix; nothing there is no error."""
+
+    def sha256(self, key: str) -> str:
+        """Of what an object holds, read in pieces: weights are large."""
+        found = hashlib.sha256()
+        for start in range(0, self.size(key), PIECE_BYTES):
+            found.update(self.get(key, start=start, length=PIECE_BYTES))
+        return found.hexdigest()
 
 
 def _checked(key: str) -> str:

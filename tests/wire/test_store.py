@@ -1,10 +1,11 @@
 """What cannot be read is the store's own error, in a folder as in a bucket; only what is not there is missing."""
 
+import hashlib
 from pathlib import Path
 
 import pytest
 
-from wire.store import BucketStore, FolderStore, MissingObjectError, Store, StoreError
+from wire.store import PIECE_BYTES, BucketStore, FolderStore, MissingObjectError, Store, StoreError
 
 UNREADABLE = "long" * 100
 """No file system takes such a name: the look for it fails, which says nothing of what is there."""
@@ -24,6 +25,13 @@ def test_what_cannot_be_read_is_an_error_of_the_store_and_not_missing(store: Sto
     with pytest.raises(StoreError, match="cannot read") as caught:
         store.get(UNREADABLE)
     assert not isinstance(caught.value, MissingObjectError)
+
+
+@pytest.mark.parametrize("size", [0, 3, PIECE_BYTES, PIECE_BYTES + 1])
+def test_the_digest_of_an_object_is_that_of_all_its_pieces(size: int, store: Store) -> None:
+    data = bytes(size)
+    store.put("a/b", data)
+    assert store.sha256("a/b") == hashlib.sha256(data).hexdigest()
 
 
 def test_copies_go_but_for_those_to_keep(tmp_path: Path) -> None:
