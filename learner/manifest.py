@@ -15,7 +15,7 @@ class DamagedFileError(LearnerError):
     """A file is not the one that was asked for."""
 
     def __init__(self, path: Path, expected: str, found: str, remedy: str) -> None:
-        super().__init__(f"{path} is damaged: expected sha256 {expected}, found {found}. {remedy}")
+        super().__init__(f"{path} is damaged: expected sha256 {expected}, found {found}. {remedy}".rstrip())
         self.path = path
         self.expected = expected
         self.found = found
@@ -37,8 +37,8 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def check_file(path: Path, expected: str, remedy: str) -> None:
-    """Raises DamagedFileError if the file holds anything else."""
+def check_file(path: Path, expected: str, remedy: str = "") -> None:
+    """Raises DamagedFileError if the file holds anything else. remedy: empty where only who asked can know it."""
     found = file_sha256(path) if path.is_file() else "no file"
     if found != expected:
         raise DamagedFileError(path, expected, found, remedy)

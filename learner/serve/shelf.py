@@ -84,6 +84,7 @@ class Shelf:
         except (StoreError, OSError) as error:  # the weights may well be there: worth asking again
             raise ApiError(503, f"{prefix}: {error}", param="prefix", code="store_unavailable") from error
         except DamagedFileError as error:
+            self._store.drop_copies(self._cache, kept - {prefix})  # a mended object is then read anew
             raise ApiError(422, str(error), param="digest", code="weights_damaged") from error
         except WeightsError as error:
             raise ApiError(422, str(error), param="prefix", code="weights_unusable") from error

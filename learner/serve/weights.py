@@ -12,7 +12,6 @@ from learner.manifest import WEIGHTS_NAME, check_file, read_manifest
 from learner.serve.linear import Linear
 
 _PLAIN_ROPE = "default"
-_REMEDY = "Publish the version again from the object store."
 
 
 class WeightsError(LearnerError):
@@ -141,7 +140,7 @@ def load_weights(folder: Path, dtype: torch.dtype, sha256: str = "") -> tuple[We
     expected = sha256 or (manifest.weights_sha256 if manifest else "")
     path = folder / WEIGHTS_NAME
     if expected:
-        check_file(path, expected, _REMEDY)
+        check_file(path, expected)
     elif not path.is_file():
         raise WeightsError(f"{path} is missing")
     try:

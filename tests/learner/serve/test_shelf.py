@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from learner.manifest import file_sha256
 from learner.serve.engine import Engine
 from learner.serve.protocol import ApiError
 from learner.serve.shelf import Shelf
@@ -52,6 +53,21 @@ def test_local_copies_of_what_is_off_the_shelf_go(tmp_path: Path) -> None:
     for version in range(3):
         asyncio.run(shelf.load(f"7@{version}", f"runs/7/{version}", ""))
     assert {path.name for path in (tmp_path / "cache/runs/7").iterdir()} == {"1", "2"}
+
+
+def test_an_object_that_was_mended_in_the_store_is_read_anew(tmp_path: Path) -> None:
+    store, policy = BucketStore("memory://shelf-mended"), tiny_policy(tmp_path / "tiny")
+    weights = policy / "model.safetensors"
+    for path in policy.iterdir():
+        store.put(f"policies/tiny/{path.name}", path.read_bytes())
+    store.put("policies/tiny/model.safetensors", weights.read_bytes()[:-4] + b"\xff" * 4)
+    shelf = Shelf(store, tmp_path / "cache", Engine(), 2, torch.float32)
+    with pytest.raises(ApiError) as caught:
+        asyncio.run(shelf.load("7@0", "policies/tiny", file_sha256(weights)))
+    assert (caught.value.code, str(caught.value)[-1]) == ("weights_damaged", ".")
+    store.put("policies/tiny/model.safetensors", weights.read_bytes())
+    asyncio.run(shelf.load("7@0", "policies/tiny", file_sha256(weights)))
+    assert [served.policy.name for served in shelf.all()] == ["7@0"]
 
 
 def test_weights_that_are_not_there_are_not(tmp_path: Path) -> None:
