@@ -23,6 +23,10 @@ from apps.training.models import LearnerStep
 from apps.trajectories.record import sweep_segments
 from wire.store import Store
 
+MENDED_BY_IMPORT = (
+    "If files of it are damaged or missing in the store, import the same files again: that puts them back. "
+    "Then start a new run."
+)
 SWEPT_AFTER = timedelta(minutes=2)
 """A learner that took the last step has said so by then, and was told to stop it."""
 
@@ -54,7 +58,8 @@ def fail_if_refused(run: Run, refused: Mapping[int, str], *, now: datetime) -> N
         return
     why = refused[broken.version].rstrip(".")
     if broken.version == 0:
-        _fail(run, f"The policy server refuses policy {run.policy.name}: {why}. Import the policy again.", now)
+        text = f"The policy server refuses policy {run.policy.name}: {why}. {MENDED_BY_IMPORT}"
+        _fail(run, text, now)
     elif broken.move(checkpoint_states.BROKEN, reason=why):
         text = f"The policy server refuses version {broken.version} of {broken.prefix}: {why}. Start a new run."
         _fail(run, text, now)

@@ -214,9 +214,10 @@ def test_a_policy_that_the_server_refuses_fails_the_run(run: Run, policy_server:
     policy_server.served, policy_server.refusal = [], "model.safetensors is damaged."
     advance(run, now=at(1))
     run.refresh_from_db()
-    assert (run.state, run.failure) == (
-        "failed",
-        "The policy server refuses policy run: model.safetensors is damaged. Import the policy again.",
+    assert run.state == "failed"
+    assert run.failure == (
+        "The policy server refuses policy run: model.safetensors is damaged. If files of it are damaged or missing in "
+        "the store, import the same files again: that puts them back. Then start a new run."
     )
     assert not Rollout.objects.undone().exists()
     assert not Alert.objects.open().exists()
