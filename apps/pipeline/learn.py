@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from django.db.models import Min, Q, Sum
+from django.db.models import Q, Sum
 
 from apps.buffer import states as buffer_states
 from apps.buffer.admit import discard_group
@@ -128,11 +128,16 @@ def ended_by(run: Run, config: RunConfig, *, now: datetime) -> str:
 
 def grpo_seconds(run: Run, now: datetime) -> float:
     """Wall time since the first training try was claimed, without what the run was paused of it."""
-    first = Rollout.objects.of(run).filter(group__purpose="train").aggregate(at=Min("claimed_at"))["at"]
+    first = _grpo_began(run)
     if first is None:
         return 0.0
     paused = covered(_pauses(run, now), (first.timestamp(), now.timestamp()))
     return float((now - first).total_seconds()) - paused
+
+
+def _grpo_began(run: Run) -> datetime | None:
+    tries = Rollout.objects.of(run).filter(group__purpose="train", claimed_at__isnull=False)
+    return tries.order_by("claimed_at").values_list("claimed_at", flat=True).first()
 
 
 def _pauses(run: Run, now: datetime) -> list[Span]:
@@ -149,10 +154,14 @@ def _pauses(run: Run, now: datetime) -> list[Span]:
     return spans if since is None else [*spans, (since.timestamp(), now.timestamp())]
 
 
-def train_seconds(run: Run) -> float:
-    """Wall time of GRPO: from the first claim to the end of the last live step."""
+def train_seconds(run: Run) -> float | None:
+    """Wall time of GRPO: from the first claim to the end of the last live step, or of a training that made none.
+
+    None where no try was claimed, or the end is still to come.
+    """
     last = LearnerStep.objects.of(run).live().filter(kind="grpo").order_by("-finished_at").first()
-    return 0.0 if last is None or last.finished_at is None else grpo_seconds(run, last.finished_at)
+    end = run.training_ended_at if last is None else last.finished_at
+    return None if end is None or _grpo_began(run) is None else grpo_seconds(run, end)
 
 
 def _put_away(run: Run, now: datetime) -> None:

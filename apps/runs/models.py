@@ -16,12 +16,14 @@ from apps.accounts.models import Project, User
 from apps.fleet.models import Endpoint
 from apps.lifecycle.announce import announce, run_stream
 from apps.lifecycle.machine import Stateful, states_constraint
+from apps.lifecycle.models import Event
 from apps.policies.models import Policy
 from apps.runs import states
 from apps.runs.config import RunConfig
 from apps.tasks.models import TaskSet
 
 KINDS = ("training", "evaluation", "admission")
+TRAINING_ENDED = "run.training_ended"
 
 
 class RunQuerySet(models.QuerySet["Run"]):
@@ -160,7 +162,11 @@ class Run(Stateful):
         if not self.training_ended:
             self.training_ended = reason
             self.save(update_fields=["training_ended"])
-            announce(self.stream(), "run.training_ended", reason)
+            announce(self.stream(), TRAINING_ENDED, reason)
+
+    @property
+    def training_ended_at(self) -> datetime | None:
+        return Event.objects.filter(stream=self.stream(), kind=TRAINING_ENDED).values_list("at", flat=True).first()
 
 
 class ConfigRevision(models.Model):

@@ -21,18 +21,17 @@ class Phases:
 
     base: Evaluation
     warm: Evaluation
-    final: Evaluation
+    final: Evaluation | None
+    """None where GRPO made no step: there is nothing after it."""
 
 
 def phases(run: Run, suite: str) -> Phases | None:
     """None while one of them is missing."""
     done = Evaluation.objects.of(run).finished().filter(suite=suite).order_by("version")
-    base, warm, final = (
-        done.filter(why="first").first(),
-        done.filter(why="warm").first(),
-        done.filter(version=run.policy_version).last(),
-    )
-    if base is None or warm is None or final is None:
+    base, warm = done.filter(why="first").first(), done.filter(why="warm").first()
+    stepped = live_steps(run, "grpo") > 0
+    final = done.filter(version=run.policy_version).last() if stepped else None
+    if base is None or warm is None or (stepped and final is None):
         return None
     return Phases(base, warm, final)
 
@@ -61,45 +60,52 @@ def _suite(run: Run, suite: str) -> dict[str, Any] | None:
     found = phases(run, suite)
     if found is None:
         return None
-    difference = compare(found.final, found.warm)
-    families = sorted(found.final.result["by_family"])
+    newest = found.final or found.warm
+    by_phase = {"base": found.base, "warm": found.warm, "final": found.final}
     return {
-        "base": found.base.estimate,
-        "warm": found.warm.estimate,
-        "final": found.final.estimate,
-        "paired_difference": {
-            "estimate": difference.interval.estimate,
-            "low": difference.interval.low,
-            "high": difference.interval.high,
-            "of": "final minus warm: GRPO alone",
-            "better": difference.better,
-            "worse": difference.worse,
-            "tied": difference.tied,
-        },
-        "tasks": found.final.tasks,
-        "attempts": found.final.attempts,
-        "tries": found.final.tries,
+        **{phase: evaluation.estimate if evaluation else None for phase, evaluation in by_phase.items()},
+        "paired_difference": _difference(found),
+        "tasks": newest.tasks,
+        "attempts": newest.attempts,
+        "tries": newest.tries,
         "by_family": {
-            family: {
-                phase: getattr(found, phase).result["by_family"].get(family, {}).get("estimate")
-                for phase in ("base", "warm", "final")
-            }
-            | {"two_rounds": found.final.result["by_family"][family]["two_rounds"]}
-            for family in families
+            family: {phase: _of_family(evaluation, family) for phase, evaluation in by_phase.items()}
+            | {"two_rounds": newest.result["by_family"][family]["two_rounds"]}
+            for family in sorted(newest.result["by_family"])
         },
-        "two_rounds": {phase: _estimate(getattr(found, phase), "two_rounds") for phase in ("base", "warm", "final")},
-        "one_round": {phase: _estimate(getattr(found, phase), "one_round") for phase in ("base", "warm", "final")},
-        "solved_within": {phase: _within(getattr(found, phase)) for phase in ("base", "warm", "final")},
+        "two_rounds": {phase: _estimate(evaluation, "two_rounds") for phase, evaluation in by_phase.items()},
+        "one_round": {phase: _estimate(evaluation, "one_round") for phase, evaluation in by_phase.items()},
+        "solved_within": {phase: _within(evaluation) for phase, evaluation in by_phase.items()},
     }
 
 
-def _estimate(evaluation: Evaluation, part: str) -> float | None:
-    found = evaluation.result.get(part)
+def _difference(found: Phases) -> dict[str, Any]:
+    of = {"of": "final minus warm: GRPO alone"}
+    if found.final is None:
+        return of | dict.fromkeys(("estimate", "low", "high", "better", "worse", "tied"))
+    paired = compare(found.final, found.warm)
+    return of | {
+        "estimate": paired.interval.estimate,
+        "low": paired.interval.low,
+        "high": paired.interval.high,
+        "better": paired.better,
+        "worse": paired.worse,
+        "tied": paired.tied,
+    }
+
+
+def _of_family(evaluation: Evaluation | None, family: str) -> float | None:
+    found: dict[str, Any] = evaluation.result["by_family"].get(family, {}) if evaluation else {}
+    return found.get("estimate")
+
+
+def _estimate(evaluation: Evaluation | None, part: str) -> float | None:
+    found = evaluation.result.get(part) if evaluation else None
     return found["estimate"] if found else None
 
 
-def _within(evaluation: Evaluation) -> dict[str, float | None]:
-    rounds = evaluation.result.get("rounds")
+def _within(evaluation: Evaluation | None) -> dict[str, float | None]:
+    rounds = evaluation.result.get("rounds") if evaluation else None
     return {str(row["rounds"]): row["estimate"] for row in rounds["within"]} if rounds else {}
 
 
@@ -117,7 +123,7 @@ def closing_table(run: Run, values: dict[str, Any]) -> Table:
     if held_out is not None:
         for title, part in (("  one-round families", "one_round"), ("  two-round families", "two_rounds")):
             table.add_row(title, *(_percent(held_out[part][phase]) for phase in ("base", "warm", "final")), "")
-        for k in sorted(held_out["solved_within"]["final"]):
+        for k in sorted(held_out["solved_within"]["warm"]):
             shares = (held_out["solved_within"][phase].get(k) for phase in ("base", "warm", "final"))
             table.add_row(
                 f"  solved within {k} round{'s' if k != '1' else ''}", *(_percent(share) for share in shares), ""
@@ -133,11 +139,17 @@ def closing_lines(values: dict[str, Any]) -> list[str]:
     peak = values["peak_rss_bytes"]
     memory = "n/a" if peak is None else f"{peak / 2**30:.1f} GiB"
     cost = (
-        f"GRPO took {values['train_seconds']:.0f} s; {values['sampled_tokens']:,} tokens sampled in all, "
+        f"{_clock(values)}; {values['sampled_tokens']:,} tokens sampled in all, "
         f"{values['prompt_tokens']:,} prompt tokens, {values['sandbox_seconds']:,.0f} sandbox-seconds, "
         f"peak memory {memory}; ledger {exact}."
     )
     return [f"{tasks}intervals are 95 %, paired by task, clustered by family.", cost]
+
+
+def _clock(values: dict[str, Any]) -> str:
+    if (seconds := values["train_seconds"]) is None:
+        return "GRPO did not begin"
+    return f"GRPO took {seconds:.0f} s" + ("" if values["grpo_steps"] else " and made no step")
 
 
 def _percent(share: float | None) -> str:

@@ -15,8 +15,8 @@ from wire.store import FolderStore
 DEMO = msgspec.structs.replace(CONFIG, evaluation_every=0, grpo_steps=3)
 
 
-def finished_demo(store: FolderStore, name: str = "demo") -> Run:
-    """Solved of the two held-out tasks: none at the start, one after two SFT steps, both after three GRPO steps."""
+def finished_demo(store: FolderStore, name: str = "demo", *, grpo_steps: int = 3) -> Run:
+    """Solved of the two held-out tasks: none at the start, one after two SFT steps, both after the GRPO steps."""
     run = running(DEMO, name=name)
     play(run, ["solved", "unsolved"])
     score_new(run)
@@ -25,7 +25,7 @@ def finished_demo(store: FolderStore, name: str = "demo") -> Run:
     _step(run, store, 1, "sft")
     _step(run, store, 2, "sft")
     _evaluate(run, {"family-0"})
-    for version in (3, 4, 5):
+    for version in range(3, 3 + grpo_steps):
         _step(run, store, version, "grpo")
     run.end_training("all done")
     _evaluate(run, {"family-0", "family-1"})
