@@ -1,15 +1,24 @@
 """Typed readers of environment variables. A bad value is an error that names its variable."""
 
 import os
+import re
 from pathlib import Path
 from urllib.parse import urlparse
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+MOST_PORT = 65535
+LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+PASSWORD = re.compile(r"(?<=://)([^:/@]*):[^@]*@")
 
 
 class EnvironmentVariableError(Exception):
     """An environment variable holds a value that cannot be used."""
 
     def __init__(self, name: str, value: str, wanted: str) -> None:
-        super().__init__(f"The environment variable {name} is {value!r}; it must be {wanted}.")
+        shown = PASSWORD.sub(r"\1:***@", value)  # what is printed is often kept
+        super().__init__(f"The environment variable {name} is {shown!r}; it must be {wanted}.")
         self.name = name
 
 
@@ -47,17 +56,49 @@ def read_list(name: str, default: tuple[str, ...]) -> list[str]:
     return [item.strip() for item in value.split(",") if item.strip()] if value else list(default)
 
 
-def read_folder(name: str, default: Path) -> Path:
-    """An absolute path without links, so that every program names one folder alike."""
-    return Path(read_text(name, str(default))).expanduser().resolve()
-
-
-def read_url(name: str, default: str, schemes: tuple[str, ...]) -> str:
+def read_log_level(name: str, default: str) -> str:
     value = read_text(name, default)
-    if urlparse(value).scheme not in schemes:
-        raise EnvironmentVariableError(
-            name, value, "an address that starts with " + " or ".join(f"{s}://" for s in schemes)
-        )
+    if value.upper() not in LOG_LEVELS:
+        raise EnvironmentVariableError(name, value, f"one of {', '.join(LOG_LEVELS)}")
+    return value.upper()
+
+
+def read_folder(name: str, default: Path) -> Path:
+    """An absolute path without links, so that every program names one folder alike. It need not be there yet."""
+    value = read_text(name, str(default))
+    try:
+        folder = Path(value).expanduser().resolve()
+    except (OSError, RuntimeError) as error:  # no such home, or links in a ring
+        raise EnvironmentVariableError(name, value, f"the path of a folder ({error})") from error
+    for above in (folder, *folder.parents):
+        if os.path.lexists(above) and not os.path.isdir(above):
+            raise EnvironmentVariableError(name, value, f"the path of a folder; {above} is none")
+    return folder
+
+
+def read_http_url(name: str, default: str) -> str:
+    value = read_text(name, default)
+    try:
+        parsed = urlparse(value)
+        usable = parsed.scheme in ("http", "https") and bool(parsed.hostname) and parsed.port != 0
+    except ValueError:  # brackets that do not close, or a port that is none
+        usable = False
+    if not usable:
+        wanted = f"an address such as http://127.0.0.1:8100, the port from 1 to {MOST_PORT}"
+        raise EnvironmentVariableError(name, value, wanted)
+    return value
+
+
+def read_postgres_url(name: str, default: str) -> str:
+    """As libpq reads it: several hosts and their ports may stand in it, with commas between."""
+    value = read_text(name, default)
+    try:
+        found = conninfo_to_dict(value) if urlparse(value).scheme in ("postgresql", "postgres") else None
+    except (ValueError, psycopg.ProgrammingError):
+        found = None
+    if found is None or not all(port == "" or _is_port(port) for port in str(found.get("port", "")).split(",")):
+        wanted = f"an address such as postgresql://user:password@host:5432/database, the port from 1 to {MOST_PORT}"
+        raise EnvironmentVariableError(name, value, f"{wanted}; in a password, write %40 for @ and %2F for /")
     return value
 
 
@@ -65,9 +106,15 @@ def read_bind(name: str, default: str) -> tuple[str, int]:
     """host:port; an IPv6 host stands in brackets."""
     value = read_text(name, default)
     host, colon, port = value.rpartition(":")
-    if not colon or not port.isdecimal() or not 0 <= int(port) < 65536:
-        raise EnvironmentVariableError(name, value, "host:port, such as 127.0.0.1:8000")
+    if not colon or not _is_port(port):
+        raise EnvironmentVariableError(
+            name, value, f"host:port, such as 127.0.0.1:8000, the port from 1 to {MOST_PORT}"
+        )
     return host.strip("[]") or "0.0.0.0", int(port)
+
+
+def _is_port(text: str) -> bool:
+    return text.isdecimal() and len(text) <= len(str(MOST_PORT)) and 0 < int(text) <= MOST_PORT
 
 
 def read_together(defaults: dict[str, str]) -> list[str]:

@@ -4,13 +4,17 @@ import os
 import secrets
 from pathlib import Path
 
+from controlplane.environment import EnvironmentVariableError
+
 
 def load_secret_key(data: Path) -> str:
+    """Raises EnvironmentVariableError where ASSAY_DATA can hold none."""
     path = data / "secret-key"
     try:
-        return path.read_text()
-    except FileNotFoundError:
-        return _make(path)
+        return path.read_text() if path.exists() else _make(path)
+    except OSError as error:
+        wanted = f"a folder in which this user can read and write; of {path} the system says: {error.strerror}"
+        raise EnvironmentVariableError("ASSAY_DATA", str(data), wanted) from error
 
 
 def _make(path: Path) -> str:

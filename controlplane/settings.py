@@ -18,14 +18,12 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 
 # Addresses and places. Sandbox workers and learners read the same variables.
 ASSAY_DATA = environment.read_folder("ASSAY_DATA", BASE_DIR / "var")
-ASSAY_DATABASE_URL = environment.read_url(
-    "ASSAY_DATABASE_URL", folders.database_url(ASSAY_DATA), ("postgresql", "postgres")
-)
+ASSAY_DATABASE_URL = environment.read_postgres_url("ASSAY_DATABASE_URL", folders.database_url(ASSAY_DATA))
 ASSAY_BROKER_URL, ASSAY_CHANNELS_URL = environment.read_together(
     {"ASSAY_BROKER_URL": folders.broker_url(ASSAY_DATA), "ASSAY_CHANNELS_URL": folders.channels_url(ASSAY_DATA)}
 )
 ASSAY_STORE_URL = environment.read_text("ASSAY_STORE_URL", str(ASSAY_DATA / "store"))
-ASSAY_POLICY_URL = environment.read_url("ASSAY_POLICY_URL", "http://127.0.0.1:8100", ("http", "https"))
+ASSAY_POLICY_URL = environment.read_http_url("ASSAY_POLICY_URL", "http://127.0.0.1:8100")
 ASSAY_WEB_BIND = environment.read_bind("ASSAY_WEB_BIND", "127.0.0.1:8000")
 ASSAY_THREADS = environment.read_number("ASSAY_THREADS", 8, least=1)
 """Threads of this process that use the database; its pool has two connections more."""
@@ -220,7 +218,7 @@ LOGGING = {
     "filters": {"request": {"()": "controlplane.request_id.RequestIdFilter"}},
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s [%(request_id)s]: %(message)s"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["request"]}},
-    "root": {"handlers": ["console"], "level": environment.read_text("ASSAY_LOG_LEVEL", "INFO").upper()},
+    "root": {"handlers": ["console"], "level": environment.read_log_level("ASSAY_LOG_LEVEL", "INFO")},
     "loggers": {
         # Two lines for each job, of which there is one a second, would hide everything else.
         "celery.worker.strategy": {"level": "WARNING"},
