@@ -1,9 +1,10 @@
 """Bring task folders in: read, lint, store by digest, and freeze a task set. Nothing is half-made."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TypeVar
 
 from django.db import transaction
 
@@ -11,7 +12,7 @@ from apps.accounts.models import Project
 from apps.tasks import states
 from apps.tasks.bundled.families import default_plan, write_instance
 from apps.tasks.formats.archive import pack
-from apps.tasks.formats.errors import TaskFormatError
+from apps.tasks.formats.errors import TaskFoldersError, TaskFormatError
 from apps.tasks.formats.harbor import Resources, TaskFolder, read_folder
 from apps.tasks.lint import Finding, lint
 from apps.tasks.models import Task, TaskSet, TaskVersion
@@ -22,6 +23,8 @@ BUNDLED_SET = "shell-basics"
 MAX_SET_NAME = 120
 MEGABYTE = 2**20
 MAX_DISK_BYTES = 256 * MEGABYTE
+Item = TypeVar("Item")
+Made = TypeVar("Made")
 
 
 class EmptyImportError(Exception):
@@ -45,9 +48,9 @@ class Read:
 def import_folders(
     project: Project, name: str, folders: Sequence[tuple[Path, str]], store: Store, description: str = ""
 ) -> TaskSet:
-    """A new version of a task set from (folder, split) pairs; nothing of it at the first bad folder.
+    """A new version of a task set from (folder, split) pairs; nothing of it if one folder is bad.
 
-    Raises TaskFormatError, TaskSetError, EmptyImportError."""
+    Raises TaskFormatError, TaskFoldersError, TaskSetError, EmptyImportError."""
     _check_set_name(name)
     found = _stored(folders, store)
     with transaction.atomic():
@@ -78,17 +81,32 @@ def _stored(folders: Sequence[tuple[Path, str]], store: Store) -> list[Read]:
     """Every folder is read before anything is stored."""
     if not folders:
         raise EmptyImportError("No task folder was found. A task folder holds a task.toml.")
-    found = [_read(folder, split) for folder, split in folders]
-    first: dict[str, Path] = {}
-    for read in found:
-        if (other := first.setdefault(read.task.name, read.place)) != read.place:
-            problem = f"{other} holds a task of the same name"
-            raise TaskFormatError(
-                f"{read.place}/task.toml", "task.name", read.task.name, problem, "Rename one of them."
-            )
-    for read in found:
-        _store(read, store)
+    places: dict[str, Path] = {}
+    found = _of_each(folders, lambda pair: _alone(_read(*pair), places))
+    _of_each(found, lambda read: _store(read, store))
     return found
+
+
+def _of_each(items: Iterable[Item], make: Callable[[Item], Made]) -> list[Made]:
+    """What is made of every item. Raises TaskFormatError, or TaskFoldersError of several, after the last item."""
+    made: list[Made] = []
+    errors: list[TaskFormatError] = []
+    for item in items:
+        try:
+            made.append(make(item))
+        except TaskFormatError as error:
+            errors.append(error)
+    if errors:
+        raise errors[0] if len(errors) == 1 else TaskFoldersError(errors)
+    return made
+
+
+def _alone(read: Read, places: dict[str, Path]) -> Read:
+    """places: where each name was read first."""
+    if (other := places.setdefault(read.task.name, read.place)) != read.place:
+        problem = f"{other} holds a task of the same name"
+        raise TaskFormatError(f"{read.place}/task.toml", "task.name", read.task.name, problem, "Rename one of them.")
+    return read
 
 
 def _store(read: Read, store: Store) -> None:
@@ -111,7 +129,7 @@ def _read(folder: Path, split: str) -> Read:
 def _versions(project: Project, found: Iterable[Read]) -> list[tuple[TaskVersion, str]]:
     """One import of a project at a time, so that numbers follow each other."""
     Project.objects.select_for_update(no_key=True).get(pk=project.pk)
-    return [(_version(project, read), read.split) for read in found]
+    return _of_each(found, lambda read: (_version(project, read), read.split))
 
 
 def _version(project: Project, read: Read) -> TaskVersion:

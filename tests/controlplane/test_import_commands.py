@@ -44,6 +44,14 @@ def test_a_bad_task_folder_is_named(tmp_path: Path, db: None) -> None:
     assert not TaskSet.objects.exists()
 
 
+def test_bad_task_folders_are_named_together(tmp_path: Path, db: None) -> None:
+    for split in ("train", "unseen"):
+        task_folder(tmp_path / split, {"instruction.md": None})
+    with pytest.raises(CommandError, match=r"2 task folders .*\n.*train/task/.*\n.*unseen/task/"):
+        call_command("import_tasks", str(tmp_path))
+    assert not TaskSet.objects.exists()
+
+
 def test_a_folder_that_comes_again_is_proven_again(
     tmp_path: Path, settings: Settings, capsys: pytest.CaptureFixture[str], db: None
 ) -> None:

@@ -1,5 +1,9 @@
 """What is wrong with a task folder, said so that its author can mend it."""
 
+from collections.abc import Sequence
+
+MOST_SHOWN = 20
+
 
 class TaskFormatError(Exception):
     """path: the file meant. field: the key or line meant. value: what stands there. way_out: what to do."""
@@ -18,3 +22,13 @@ class TaskFormatError(Exception):
         """The same, with the folder that the path is in."""
         path = self.path if self.path.startswith(folder) else f"{folder}/{self.path}"
         return TaskFormatError(path, self.field, self.value, self.problem, self.way_out)
+
+
+class TaskFoldersError(Exception):
+    """Several folders that cannot be used, all named at once."""
+
+    def __init__(self, errors: Sequence[TaskFormatError]) -> None:
+        left = len(errors) - MOST_SHOWN
+        shown = [str(error) for error in errors[:MOST_SHOWN]] + ([f"and {left} more"] if left > 0 else [])
+        super().__init__("\n".join([f"{len(errors)} task folders cannot be imported, so nothing was:", *shown]))
+        self.errors = tuple(errors)

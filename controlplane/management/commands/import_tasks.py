@@ -9,7 +9,7 @@ from apps.accounts.models import Project
 from apps.admission.controls import start_controls
 from apps.runs.launch import LaunchError
 from apps.tasks import states
-from apps.tasks.formats.errors import TaskFormatError
+from apps.tasks.formats.errors import TaskFoldersError, TaskFormatError
 from apps.tasks.importing import EmptyImportError, import_bundled, import_folders
 from apps.tasks.models import SPLITS, TaskSet, TaskSetError, TaskVersion
 from apps.trajectories.store import object_store
@@ -27,7 +27,7 @@ class Command(BaseCommand):
         parser.add_argument("--bundled", action="store_true", help="the task set that ships with Assay")
 
     def handle(self, *_args: object, folder: Path | None, name: str, bundled: bool, **_options: object) -> None:
-        with plainly(TaskFormatError, TaskSetError, EmptyImportError, LaunchError, OSError):
+        with plainly(TaskFormatError, TaskFoldersError, TaskSetError, EmptyImportError, LaunchError, OSError):
             project = Project.default()
             if bundled:
                 task_set = import_bundled(project, object_store())

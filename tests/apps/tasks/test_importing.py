@@ -6,7 +6,7 @@ import pytest
 
 from apps.accounts.models import Project
 from apps.lifecycle.models import Transition
-from apps.tasks.formats.errors import TaskFormatError
+from apps.tasks.formats.errors import TaskFoldersError, TaskFormatError
 from apps.tasks.importing import EmptyImportError, import_folders
 from apps.tasks.models import Task, TaskSet, TaskSetError, TaskVersion
 from tests.apps.making import make_task
@@ -87,6 +87,27 @@ def test_a_bad_folder_is_named_and_nothing_is_made(tmp_path: Path, store: Folder
     assert str(caught.value).startswith(f"{bad}/instruction.md: is empty")
     assert nothing_is_there()
     assert list(store.list("tasks")) == []
+
+
+def test_every_bad_folder_is_named_at_once_and_nothing_is_made(tmp_path: Path, store: FolderStore) -> None:
+    good, twin = (named(tmp_path / name, "lab/good") for name in ("good", "twin"))
+    empty = task_folder(tmp_path / "empty", {"instruction.md": "\n"})
+    torn = task_folder(tmp_path / "torn", {"task.toml": "[task"})
+    with pytest.raises(TaskFoldersError) as caught:
+        bring(store, good, empty, torn, twin)
+    said = str(caught.value).splitlines()
+    assert said[0] == "3 task folders cannot be imported, so nothing was:"
+    assert [line.partition("task/")[0] for line in said[1:]] == [f"{place.parent}/" for place in (empty, torn, twin)]
+    assert nothing_is_there()
+    assert list(store.list("tasks")) == []
+
+
+def test_of_many_bad_folders_some_are_shown_and_the_others_counted(tmp_path: Path, store: FolderStore) -> None:
+    bad = [task_folder(tmp_path / f"{number:02}", {"instruction.md": None}) for number in range(23)]
+    with pytest.raises(TaskFoldersError) as caught:
+        bring(store, *bad)
+    said = str(caught.value).splitlines()
+    assert (len(said), said[-1]) == (22, "and 3 more")
 
 
 def test_the_same_task_twice_is_refused(tmp_path: Path, store: FolderStore) -> None:
