@@ -30,7 +30,7 @@ def resume(run: Run, actor: str, reason: str = "") -> bool:
     """Dispatch again. False if it was running already."""
     while run.state not in (states.RUNNING, states.QUEUED):
         if run.state != states.PAUSED:
-            raise ControlError("resume", run, "Only a paused run can be resumed; clone an ended one.")
+            raise ControlError("resume", run, "Only a paused run can be resumed; where one has ended, start a new run.")
         if run.move(states.RUNNING if run.started_at else states.QUEUED, actor=actor, reason=reason):
             return True
     return False
