@@ -8,7 +8,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from apps.runs.config import ConfigError, RunConfig, parse_config
+from apps.runs.config import BadSetting, ConfigError, RunConfig, parse_config
 from apps.runs.presets import PRESETS, Preset
 
 
@@ -154,7 +154,7 @@ def parse(posted: Mapping[str, Any]) -> Typed:
             parsed[name] = _value(name, text)
             parse_config({name: parsed[name]})
         except ConfigError as error:
-            errors.append(FieldError(name, text, plainly(error.way_out)))
+            errors += [FieldError(name, text, plainly(bad.way_out)) for bad in error.bad]
     return Typed(preset, values, None if errors else parse_config(parsed), tuple(errors))
 
 
@@ -167,12 +167,12 @@ def _value(name: str, text: str) -> int | float | None:
     if not text:
         if type(None) in kinds:
             return None
-        raise ConfigError(name, text, "Give a number.")
+        raise ConfigError(BadSetting(name, text, "Give a number."))
     try:
         return float(text) if float in kinds else int(text.replace(",", ""))
     except ValueError:
         wanted = "number" if float in kinds else "whole number"
-        raise ConfigError(name, text, f"This is no {wanted}.") from None
+        raise ConfigError(BadSetting(name, text, f"This is no {wanted}.")) from None
 
 
 _BOUND = re.compile(r"^Expected `(int|float)(?: \| null)?`(?: (>=|<=|>|<) (\S+?))?\.?$")

@@ -1,19 +1,30 @@
 """The typed config of a run. A revision stores it whole; every field names its unit and its bounds."""
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
 
-class ConfigError(Exception):
+@dataclass(frozen=True)
+class BadSetting:
     """A value that a run cannot have."""
 
-    def __init__(self, field: str, value: object, way_out: str) -> None:
-        super().__init__(f"{field} = {value!r}: {way_out}")
-        self.field = field
-        self.value = value
-        self.way_out = way_out
+    field: str
+    value: object
+    way_out: str
+
+    def __str__(self) -> str:
+        return f"{self.field} = {self.value!r}: {self.way_out}"
+
+
+class ConfigError(Exception):
+    """A config that a run cannot have, with every bad setting of it."""
+
+    def __init__(self, *bad: BadSetting) -> None:
+        super().__init__(" ".join(str(one) for one in bad))
+        self.bad = bad
 
 
 class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -73,17 +84,21 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 def parse_config(values: dict[str, Any]) -> RunConfig:
-    """Raises ConfigError with the field, the value and what it may be."""
-    known = {field.name for field in msgspec.structs.fields(RunConfig)}
-    for name, value in values.items():
-        if name not in known:
-            raise ConfigError(name, value, f"There is no such setting. Known: {', '.join(sorted(known))}.")
+    """Raises ConfigError with every field that cannot be used, its value and what it may be."""
+    if bad := [found for name, value in values.items() if (found := _bad_setting(name, value))]:
+        raise ConfigError(*bad)
+    return msgspec.convert(values, RunConfig)
+
+
+def _bad_setting(name: str, value: object) -> BadSetting | None:
+    """No bound of one setting hangs on another, so each is looked at alone."""
+    if name not in (known := RunConfig.__struct_fields__):
+        return BadSetting(name, value, f"There is no such setting. Known: {', '.join(sorted(known))}.")
     try:
-        return msgspec.convert(values, RunConfig)
+        msgspec.convert({name: value}, RunConfig)
     except msgspec.ValidationError as error:
-        text = str(error)
-        field = text.rpartition("$.")[2].rstrip("`") if "$." in text else "config"
-        raise ConfigError(field, values.get(field), f"{text.partition(' - at')[0]}.") from error
+        return BadSetting(name, value, f"{str(error).partition(' - at')[0]}.")
+    return None
 
 
 RunKind = Literal["training", "evaluation", "admission"]

@@ -1,8 +1,5 @@
 """What a run refuses, as errors of the API: which field stands in the way, its value, and the way out."""
 
-from typing import Any
-
-import msgspec
 from rest_framework import status
 from rest_framework.exceptions import APIException, ErrorDetail, ValidationError
 
@@ -10,7 +7,7 @@ from apps.runs.config import ConfigError, RunConfig
 from apps.runs.control import ControlError
 from apps.runs.launch import KeyReusedError, LaunchError
 
-SETTINGS = frozenset(field.name for field in msgspec.structs.fields(RunConfig))
+SETTINGS = frozenset(RunConfig.__struct_fields__)
 OF_THE_BODY = frozenset({"name", "task_set", "policy", "preset", "config", "endpoint"})
 
 
@@ -36,12 +33,13 @@ def refusal_of(error: LaunchError | ConfigError | KeyReusedError | ControlError)
         return KeyConflictError(str(error))
     if isinstance(error, ControlError):
         return VerbRefusedError(str(error))
-    in_config = isinstance(error, ConfigError) or error.field in SETTINGS
-    return UnprocessableError(_at(error.field, error.value, error.way_out, in_config=in_config))
+    if isinstance(error, ConfigError):
+        return UnprocessableError({"config": {one.field: _detail(one.value, one.way_out) for one in error.bad}})
+    detail = _detail(error.value, error.way_out)
+    if error.field in SETTINGS:
+        return UnprocessableError({"config": {error.field: detail}})
+    return UnprocessableError({error.field if error.field in OF_THE_BODY else "non_field_errors": detail})
 
 
-def _at(field: str, value: object, way_out: str, *, in_config: bool) -> dict[str, Any]:
-    detail = ErrorDetail(f"{way_out} Given: {value!r}.", "unusable")
-    if in_config:
-        return {"config": detail if field == "config" else {field: detail}}
-    return {field if field in OF_THE_BODY else "non_field_errors": detail}
+def _detail(value: object, way_out: str) -> ErrorDetail:
+    return ErrorDetail(f"{way_out} Given: {value!r}.", "unusable")
