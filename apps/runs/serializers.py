@@ -6,7 +6,7 @@ import msgspec
 from drf_spectacular.utils import OpenApiExample, extend_schema_field, extend_schema_serializer
 from rest_framework import serializers
 
-from apps.accounts.bodies import BodySerializer
+from apps.accounts.bodies import BodySerializer, KeyField
 from apps.lifecycle.models import Transition
 from apps.policies.models import Policy
 from apps.runs.config import RunConfig
@@ -112,9 +112,13 @@ class LaunchSerializer(BodySerializer):
     """A run to start, in the project of its task set."""
 
     name = serializers.CharField(max_length=120)
-    task_set = serializers.PrimaryKeyRelatedField(queryset=TaskSet.objects.none())
-    policy = serializers.PrimaryKeyRelatedField(queryset=Policy.objects.none())
-    preset = serializers.ChoiceField(list(PRESETS), help_text="See /api/v1/presets.")
+    task_set = serializers.PrimaryKeyRelatedField(queryset=TaskSet.objects.none(), pk_field=KeyField())
+    policy = serializers.PrimaryKeyRelatedField(queryset=Policy.objects.none(), pk_field=KeyField())
+    preset = serializers.ChoiceField(
+        list(PRESETS),
+        help_text="See /api/v1/presets.",
+        error_messages={"invalid_choice": f"There is no preset '{{input}}'. Known: {', '.join(PRESETS)}."},
+    )
     config = extend_schema_field(OVERRIDES_SCHEMA)(serializers.DictField)(required=False, default=dict)
     endpoint = serializers.CharField(required=False, help_text="Name of what serves the policy; else the first one.")
 

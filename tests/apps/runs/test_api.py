@@ -81,6 +81,7 @@ def test_a_key_that_is_too_long_is_refused_not_cut() -> None:
         ({"name": ""}, 400, "/name"),
         ({"preset": "nonsense"}, 400, "/preset"),
         ({"task_set": 999_999}, 400, "/task_set"),
+        ({"task_set": 1.9}, 400, "/task_set"),
         ({"policy": "x"}, 400, "/policy"),
         ({"config": [1]}, 400, "/config"),
         ({"config": {"group_size": 1}}, 422, "/config/group_size"),
@@ -94,6 +95,44 @@ def test_a_bad_field_is_pointed_at_and_nothing_starts(changes: dict[str, Any], s
     assert response["Content-Type"] == "application/problem+json"
     assert [error["pointer"] for error in response.json()["errors"]] == [pointer]
     assert not Run.objects.exists()
+
+
+@pytest.mark.parametrize("key", [1.0, 1.9, True, "1.0", " 1", "+1", "1_0", "\u0661", "", [1], {"id": 1}, None])
+@pytest.mark.parametrize("field", ["task_set", "policy"])
+def test_a_key_is_a_whole_number_and_nothing_near_it(field: str, key: object) -> None:
+    response = post(operator(), RUNS, body_of() | {field: key})
+    assert response.status_code == 400
+    assert [error["pointer"] for error in response.json()["errors"]] == [f"/{field}"]
+    assert not Run.objects.exists()
+
+
+def test_a_key_may_come_as_its_decimal_text() -> None:
+    body = body_of()
+    as_text = body | {"task_set": str(body["task_set"]), "policy": str(body["policy"])}
+    assert post(operator(), RUNS, as_text).status_code == 201
+
+
+@pytest.mark.parametrize("key", [-1, 2**70, "9" * 100])
+def test_a_key_that_no_row_can_have_is_not_found(key: object) -> None:
+    (error,) = post(operator(), RUNS, body_of() | {"task_set": key}).json()["errors"]
+    assert error["code"] == "does_not_exist"
+
+
+def test_an_unknown_preset_is_refused_with_the_known_ones() -> None:
+    (error,) = post(operator(), RUNS, body_of(preset="nonsense")).json()["errors"]
+    assert "'nonsense'" in error["detail"]
+    assert all(name in error["detail"] for name in PRESETS)
+
+
+def test_every_bad_setting_is_pointed_at_in_one_answer() -> None:
+    config = {"group_size": 1, "grup_size": 4, "seed": "x", "grpo_steps": 2}
+    response = post(operator(), RUNS, body_of(config=config))
+    assert response.status_code == 422
+    assert {error["pointer"] for error in response.json()["errors"]} == {
+        "/config/group_size",
+        "/config/grup_size",
+        "/config/seed",
+    }
 
 
 def test_an_unproven_task_set_is_refused_with_the_way_out() -> None:
