@@ -38,7 +38,7 @@ def main() -> int:
 
 
 def wait_for_database(environment: dict[str, str]) -> None:
-    """Until a query is answered; at most a minute."""
+    """Until a query is answered: about a minute, for each try waits ten seconds for a connection, as the pool does."""
     ask = [sys.executable, "manage.py", "migrate", "--check"]
     for _ in range(6):
         if subprocess.run(ask, env=environment, check=False, capture_output=True).returncode == 0:
