@@ -128,8 +128,11 @@ class Demo:
 
 
 def _config(config: RunConfig, options: DemoOptions) -> RunConfig:
+    """Quick: as little as gives GRPO something to learn from. After fewer SFT steps all its groups would be flat."""
     few = {
-        "sft_steps": 3,
+        "sft_steps": 10,
+        "sft_warmup_steps": 1,
+        "sft_learning_rate": 1e-4,
         "grpo_steps": 3,
         "groups_per_step": 4,
         "evaluation_tries": 1,
