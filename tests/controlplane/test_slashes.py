@@ -5,6 +5,8 @@ from django.test import Client
 
 from apps.accounts.models import User
 
+pytestmark = pytest.mark.django_db
+
 
 @pytest.mark.parametrize("page", ["/runs/new", "/tasks", "/fleet", "/api/docs", "/api/v1/runs"])
 def test_a_slash_too_many_leads_to_the_page_without_it(client: Client, page: str) -> None:

@@ -30,8 +30,8 @@ def test_what_cannot_be_read_is_an_error_of_the_store_and_not_missing(store: Sto
 @pytest.mark.parametrize("size", [0, 3, PIECE_BYTES, PIECE_BYTES + 1])
 def test_the_digest_of_an_object_is_that_of_all_its_pieces(size: int, store: Store) -> None:
     data = bytes(size)
-    store.put("a/b", data)
-    assert store.sha256("a/b") == hashlib.sha256(data).hexdigest()
+    store.put("weights", data)
+    assert store.sha256("weights") == hashlib.sha256(data).hexdigest()
 
 
 def test_copies_go_but_for_those_to_keep(tmp_path: Path) -> None:

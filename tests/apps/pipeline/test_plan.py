@@ -140,7 +140,7 @@ def test_it_says_who_waits_on_whom() -> None:
 
 def test_a_run_without_a_sandbox_worker_says_which_host_refused_and_why() -> None:
     run = training()
-    claim(run)
+    plan(run)
     words = "This host cannot isolate: no control group can be made. Run the worker as root."
     make_worker(host="node-r", leaving=True, capacity=0, refused=words)
     found = waiting(run, START)
