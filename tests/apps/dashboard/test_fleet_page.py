@@ -49,7 +49,7 @@ def test_why_a_host_runs_no_boxes_is_said_until_a_worker_is_ready(client: Client
     page = client.get("/fleet").content.decode()
     assert '<div class="callout" data-tone="broken"' in page
     assert "node-r cannot run boxes" in page
-    assert words in page
+    assert page.count(words) == 1
     assert "Refused" in page
     make_worker("a1", host="node-a")
     page = client.get("/fleet").content.decode()
