@@ -8,7 +8,7 @@ from django.conf import settings
 
 from tests.servers import Servers, make_data_folder, remove_data_folder
 
-REAL = ("browser", "sandbox", "process")
+REAL = ("browser", "sandbox", "docker", "process")
 """Markers whose tests must not silently go missing: the summary counts them."""
 
 SERVERS = pytest.StashKey[Servers]()

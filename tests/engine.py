@@ -1,0 +1,78 @@
+"""A Docker Engine of one's own, in a folder of its own: beside a system's, and gone with whoever started it.
+
+Its containers have no network but their own loopback unless it is started with a bridge.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import docker
+from docker.errors import DockerException
+
+from wire.orphan import child_setup
+
+_START_SECONDS = 60.0
+_STOP_SECONDS = 30.0
+
+
+class Engine:
+    """Raises RuntimeError where the host has no dockerd, or it does not start: never skipped silently."""
+
+    def __init__(self) -> None:
+        if shutil.which("dockerd") is None:
+            raise RuntimeError("There is no dockerd (Debian: apt install docker.io iptables).")
+        self.folder = Path(tempfile.mkdtemp(prefix=f"assay-engine-{os.getpid()}-"))
+        self.url = f"unix://{self.folder}/docker.sock"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        if self._process is None:
+            raise RuntimeError("The Docker Engine is not running.")
+        return self._process.pid
+
+    def start(self) -> None:
+        """Also again, after stop() or kill(): with the same images and containers."""
+        command = ["dockerd", "--data-root", f"{self.folder}/data", "--exec-root", f"{self.folder}/run"]
+        command += ["--pidfile", f"{self.folder}/pid", "--host", self.url]
+        command += ["--bridge=none", "--iptables=false", "--ip6tables=false"]
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=child_setup()
+            )
+        deadline = time.monotonic() + _START_SECONDS
+        while not self._answers():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"The Docker Engine did not start:\n{(self.folder / 'log').read_text()[-4000:]}")
+            time.sleep(0.1)
+
+    def _answers(self) -> bool:
+        try:
+            client = docker.DockerClient(base_url=self.url, timeout=5)
+        except DockerException:
+            return False
+        try:
+            return bool(client.ping())
+        except (DockerException, OSError):
+            return False
+        finally:
+            client.close()
+
+    def stop(self, signum: int = signal.SIGTERM) -> None:
+        if self._process is not None:
+            self._process.send_signal(signum)
+            self._process.wait(_STOP_SECONDS)
+            self._process = None
+
+    def remove(self) -> None:
+        """Stop it, and leave nothing."""
+        self.stop()
+        for line in reversed(Path("/proc/self/mounts").read_text().splitlines()):
+            if (place := line.split()[1]).startswith(f"{self.folder}/"):
+                subprocess.run(["umount", "-l", place], check=True)
+        shutil.rmtree(self.folder)
