@@ -28,6 +28,11 @@ class ResourceProfile(Message, frozen=True):
     pids: int = 64
     disk_bytes: int = 32 * 2**20
     output_bytes: int = 64 * 2**10
+    """Kept of one command's output: head and tail."""
+    printed_bytes: int = 4 * 2**30
+    """Most that one command may print."""
+    wall_seconds: float = 6 * 3600.0
+    """The life of one box."""
 
 
 class RolloutLimits(Message, frozen=True):
@@ -129,7 +134,8 @@ class Round(Message, frozen=True):
     """True count of what it printed."""
     exit_code: int | None
     end: str
-    """How the command ended: exited, signalled, timed_out, out_of_memory; empty without one."""
+    """How the command ended: exited, signalled, timed_out, out_of_memory, disk_full, pid_limit, output_limit; empty
+    without one."""
     truncated: bool
     started_at: float
     """Unix seconds."""

@@ -17,6 +17,7 @@ from sandbox_worker.grading.test_report import read_checks
 from sandbox_worker.messages import Check, GradeReport, ScriptedCall
 from sandbox_worker.observation import raw_output, recordable
 from sandbox_worker.sandbox.base import Box, BoxFileError, BoxSpentError, Completed, End, MissingFileError
+from sandbox_worker.sandbox.ending import STOPPED_CODE
 from sandbox_worker.task_content import TaskContent
 
 _LOGS = "/logs/verifier"
@@ -27,6 +28,9 @@ _NO_EXIT = {
     End.TIMED_OUT: "the tests did not end within {seconds:g} s",
     End.SIGNALLED: "the tests were killed by a signal",
     End.OUT_OF_MEMORY: "the tests ran out of memory",
+    End.PID_LIMIT: "the tests had no more processes, and did not end within {seconds:g} s",
+    End.DISK_FULL: "the tests filled the disk, and did not end within {seconds:g} s",
+    End.OUTPUT_LIMIT: "the tests printed without end",
 }
 
 
@@ -55,9 +59,9 @@ def grade(boxes: Boxes, task: TaskContent, load: Load, attempt: Attempt, use: Bo
         seconds = min(attempt.request.limits.verifier_seconds, attempt.seconds_left)
         completed = box.run(_RUN_TESTS, timeout=seconds)
         attempt.check()
-        if completed.end is End.EXITED:
+        if completed.finished:
             return _report(attempt, box, completed, time.monotonic() - began)
-        if completed.end is End.TIMED_OUT and seconds < attempt.request.limits.verifier_seconds:
+        if completed.exit_code == STOPPED_CODE and seconds < attempt.request.limits.verifier_seconds:
             raise BoundaryError("worker", "the deadline of the attempt passed")
         why = _NO_EXIT[completed.end].format(seconds=attempt.request.limits.verifier_seconds)
         return _report_nothing(attempt, completed, why, time.monotonic() - began)

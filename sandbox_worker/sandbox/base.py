@@ -4,13 +4,31 @@ A box is leased to one attempt, never shared, and never used again once dirty.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal
 
 
+class End(StrEnum):
+    """How a command ended, or why there is no telling."""
+
+    EXITED = "exited"
+    SIGNALLED = "signalled"
+    TIMED_OUT = "timed_out"
+    OUT_OF_MEMORY = "out_of_memory"
+    DISK_FULL = "disk_full"
+    PID_LIMIT = "pid_limit"
+    OUTPUT_LIMIT = "output_limit"
+    CANCELLED = "cancelled"
+    SANDBOX_DEAD = "sandbox_dead"
+    INFRA = "infra"
+
+
 class SandboxError(Exception):
     """The box broke, not the agent's command."""
+
+    end = End.INFRA
+    """How a command ended whose run() raised this."""
 
 
 class HostCannotIsolateError(SandboxError):
@@ -29,9 +47,31 @@ class BoxStartError(SandboxError):
 class BoxDeadError(SandboxError):
     """The box is gone: its supervisor does not answer."""
 
+    end = End.SANDBOX_DEAD
+
+
+class BoxKilledError(BoxDeadError):
+    """The box is gone, for kill() or stop() was called."""
+
+    end = End.CANCELLED
+
 
 class BoxSpentError(BoxDeadError):
     """The box is gone, and what its commands or its files took did it: no time or no memory was left to serve it."""
+
+    def __init__(self, why: str, end: End = End.TIMED_OUT) -> None:
+        super().__init__(why)
+        self.end = end
+
+
+class CommandRefusedError(SandboxError):
+    """A command that cannot be started as asked, though the box is well: an unknown user, a folder that is not there.
+
+    Its words begin with what is wrong: user, folder, shell, session."""
+
+
+class SessionClosedError(SandboxError):
+    """The session has ended; another can be opened."""
 
 
 class BoxFileError(SandboxError):
@@ -47,18 +87,16 @@ class MissingFileError(BoxFileError):
     """There is no file of this name."""
 
 
-class End(StrEnum):
-    """How a command ended."""
+class LimitError(ValueError):
+    """A quota that no box can have; names it."""
 
-    EXITED = "exited"
-    SIGNALLED = "signalled"
-    TIMED_OUT = "timed_out"
-    OUT_OF_MEMORY = "out_of_memory"
+
+_LEAST = {"cpus": 0.01, "memory_bytes": 2**24, "pids": 1, "disk_bytes": 2**16, "output_bytes": 2, "wall_seconds": 1.0}
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Quotas of one box, all enforced from outside it."""
+    """Quotas of one box, all enforced from outside its commands. Raises LimitError."""
 
     cpus: float = 1.0
     memory_bytes: int = 256 * 2**20
@@ -67,6 +105,18 @@ class Limits:
     """Of the working folder; /tmp and /logs have as much each, all charged to the memory too."""
     output_bytes: int = 64 * 2**10
     """Kept of one command's output: head and tail."""
+    printed_bytes: int = 4 * 2**30
+    """Most that one command may print: what prints more is ended."""
+    wall_seconds: float = 6 * 3600.0
+    """From its start the box lives no longer, whatever its worker does."""
+
+    def __post_init__(self) -> None:
+        for name, least in _LEAST.items():
+            value = getattr(self, name)
+            if not least <= value < float("inf"):
+                raise LimitError(f"{name} of a box must be at least {least:g}, not {value!r}.")
+        if not self.output_bytes <= self.printed_bytes < float("inf"):
+            raise LimitError(f"printed_bytes of a box must be at least its output_bytes, not {self.printed_bytes!r}.")
 
 
 @dataclass(frozen=True)
@@ -79,6 +129,11 @@ class BoxSpec:
     label: str = ""
     """'<run>.<rollout>.<attempt>': found again by the reaper."""
 
+    @property
+    def kind(self) -> "BoxSpec":
+        """Boxes of one kind are the same until they are given out."""
+        return replace(self, env=(), label="")
+
 
 @dataclass(frozen=True)
 class Completed:
@@ -86,12 +141,16 @@ class Completed:
 
     end: End
     exit_code: int
-    """128 + signal where a signal ended it; 124 on a time-out; 137 out of memory."""
+    """Its own, or 128 + the signal that ended it; 124 where its time was up or it was cancelled; 137 out of memory."""
     output: bytes
     """stdout and stderr as they came, at most the cap: its head and its tail."""
     output_bytes: int
     """True count, also of what was not kept."""
     seconds: float
+    finished: bool = True
+    """It ended by itself, with an exit code of its own: also one that had hit a limit on the way."""
+    full: str = ""
+    """The folder in which nothing more could be written."""
 
     @property
     def truncated(self) -> bool:
@@ -105,6 +164,35 @@ class Usage:
     cpu_seconds: float
     memory_peak_bytes: int
     pids_peak: int
+    disk_bytes: int = 0
+    """In the folders with a quota, the most that was seen after a command."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """What one command in a session did."""
+
+    completed: Completed
+    closed: bool
+    """Its shell has ended, with this exit code."""
+    waiting: bool
+    """Its time was up while it waited for input."""
+
+
+class Session(ABC):
+    """A shell that keeps its folder, variables, functions and jobs from one command to the next.
+
+    Its commands have a terminal for their input and a pipe for their output, which comes as it was written."""
+
+    @abstractmethod
+    def run(self, text: str, *, timeout: float, stdin: bytes = b"") -> Said:
+        """What is over time is interrupted; if that does not end it, its jobs are killed; in the end, its shell.
+
+        Raises SessionClosedError, BoxDeadError."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Kill it and all its jobs. Idempotent."""
 
 
 class Box(ABC):
@@ -115,11 +203,27 @@ class Box(ABC):
 
     @abstractmethod
     def run(
-        self, command: list[str], *, timeout: float, stdin: bytes = b"", env: dict[str, str] | None = None
+        self,
+        command: list[str],
+        *,
+        timeout: float,
+        stdin: bytes = b"",
+        env: dict[str, str] | None = None,
+        cwd: str = "",
+        user: str = "",
     ) -> Completed:
-        """Run a command in the working folder and leave nothing of it behind: when it ends, its whole tree is dead.
+        """Run a command and leave nothing of it behind: when it ends, its whole tree is dead.
 
-        Raises BoxDeadError."""
+        cwd: absolute, or below the working folder. user: one of the box; empty for its own.
+        Raises CommandRefusedError, BoxDeadError."""
+
+    @abstractmethod
+    def cancel(self) -> None:
+        """From another thread: the command that runs now ends as cancelled, its whole tree dead; the box lives on."""
+
+    @abstractmethod
+    def open_session(self) -> Session:
+        """At most one at a time, and no run() beside it. Raises CommandRefusedError, BoxDeadError."""
 
     @abstractmethod
     def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
@@ -132,23 +236,27 @@ class Box(ABC):
         Raises MissingFileError, BoxFileError, BoxDeadError."""
 
     @abstractmethod
-    def snapshot(self, *, limit: int) -> bytes:
-        """The working folder as a tar of folders, regular files and their modes, nothing else: at most limit bytes.
+    def snapshot(self, *, limit: int, folder: str = "") -> bytes:
+        """A folder (the working folder) as a tar of folders, regular files and their modes, nothing else.
 
         Files count by whole pages and at their full length, so that what is taken up fits into a box of that quota.
-        Raises BoxFileError, BoxDeadError."""
+        Raises BoxFileError where they are more than limit bytes, BoxDeadError."""
 
     @abstractmethod
-    def restore(self, archive: bytes) -> None:
-        """Unpack such a tar into the working folder."""
+    def restore(self, content: bytes, *, folder: str = "") -> None:
+        """Make a folder (the working folder) hold such a tar and nothing else. Raises BoxFileError, BoxDeadError."""
 
     @abstractmethod
     def usage(self) -> Usage:
         """Peaks since the start."""
 
     @abstractmethod
+    def give(self, *, env: tuple[tuple[str, str], ...], label: str) -> None:
+        """Of a box that has done nothing yet: whose it is from now on, and its commands' environment."""
+
+    @abstractmethod
     def kill(self) -> None:
-        """Kill every process of the box now; run() in another thread raises BoxDeadError."""
+        """Kill every process of the box now; run() in another thread raises BoxKilledError."""
 
     @abstractmethod
     def stop(self) -> None:

@@ -3,46 +3,26 @@
 import itertools
 import os
 import re
-import resource
+import socket
 import threading
-from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Literal
 
-from sandbox_worker.sandbox import archive, frames, launch, layout
-from sandbox_worker.sandbox.base import (
-    Backend,
-    Box,
-    BoxDeadError,
-    BoxFileError,
-    BoxSpec,
-    BoxSpentError,
-    BoxStartError,
-    Completed,
-    End,
-    MissingFileError,
-    SandboxError,
-    Usage,
-)
+from sandbox_worker.sandbox import launch, layout
+from sandbox_worker.sandbox.base import Backend, Box, BoxSpec, BoxStartError, SandboxError
 from sandbox_worker.sandbox.binary import Bubblewrap
-from sandbox_worker.sandbox.cgroups import OVERHEAD_PIDS, Cgroup, CgroupTree
-from sandbox_worker.sandbox.channel import Channel, ChannelClosedError, ChannelTimeoutError, Reply
-from sandbox_worker.sandbox.ending import completed, not_run
+from sandbox_worker.sandbox.cgroups import Cgroup, CgroupTree
+from sandbox_worker.sandbox.channel import Channel, ChannelClosedError, ChannelTimeoutError, await_writer, pair
 from sandbox_worker.sandbox.owner import Owner
 from sandbox_worker.sandbox.processes import BoxProcesses
 from sandbox_worker.sandbox.program import supervisor_program
 from sandbox_worker.sandbox.reap import reap
 from sandbox_worker.sandbox.seccomp import build_filter
 from sandbox_worker.sandbox.starter import Starter
+from sandbox_worker.sandbox.supervised import Body, SupervisedBox
 from sandbox_worker.sandbox.uids import UidPool
 
 START_SECONDS = 30.0
-FILE_SECONDS = 120.0
-GRACE_SECONDS = 10.0
-"""What the supervisor gets beyond a command's own time to kill it and to answer."""
-OPEN_FILES = 1024
-BASE_ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
 
 
 @dataclass(frozen=True)
@@ -57,154 +37,22 @@ class Host:
     weaker: str = ""
 
 
-class BubblewrapBox(Box):
-    def __init__(
-        self, spec: BoxSpec, channel: Channel, processes: BoxProcesses, cgroup: Cgroup | None, release: ExitStack
-    ) -> None:
-        """release gives back what outlives the processes, when they are gone."""
-        self._spec = spec
-        self._channel = channel
+class BubblewrapBody(Body):
+    def __init__(self, processes: BoxProcesses, cgroup: Cgroup | None) -> None:
+        self.cgroup = cgroup
         self._processes = processes
-        self._cgroup = cgroup
-        self._release = release
-        self._calls = threading.Lock()
-        self._stopping = threading.Lock()
-        self._killed = False
-        self._broken = ""
-        self._stopped = False
-        self._last_usage = Usage(0.0, 0, 0)
-
-    def run(
-        self, command: list[str], *, timeout: float, stdin: bytes = b"", env: dict[str, str] | None = None
-    ) -> Completed:
-        oom_before = self._oom_kills()
-        fields = [repr(timeout), str(self._spec.limits.output_bytes), self._spec.workdir, self._resource_limits()]
-        fields += [str(len(command)), *command, *self._environment(env or {})]
-        if why := frames.unsendable(fields):
-            return not_run(why)
-        try:
-            reply = self._ask("run", fields, (stdin,), seconds=timeout + GRACE_SECONDS)
-        except ChannelTimeoutError:
-            self._spend("time")  # starved by the command, so its time is up
-            return Completed(End.TIMED_OUT, 124, b"", 0, timeout)
-        except ChannelClosedError as error:
-            if not self._killed and self._oom_kills() > oom_before:  # the supervisor was the victim
-                self._spend("memory")
-                return Completed(End.OUT_OF_MEMORY, 137, b"", 0, 0.0)
-            self.kill()
-            raise BoxDeadError(str(error)) from error
-        if reply.fields[0] != "ok":
-            self.kill()
-            raise BoxDeadError(f"The supervisor cannot start a command: {reply.fields[-1]}.")
-        return completed(reply, out_of_memory=self._oom_kills() > oom_before)
-
-    def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
-        self._file_request("write", path, [self._absolute(path), str(mode)], (data,))
-
-    def read(self, path: str, *, limit: int) -> bytes:
-        return self._file_request("read", path, [self._absolute(path), str(limit)], most=limit).data
-
-    def snapshot(self, *, limit: int) -> bytes:
-        workdir = self._spec.workdir
-        return archive.pack(self._file_request("snapshot", workdir, [workdir, str(limit)], most=limit))
-
-    def restore(self, archive_bytes: bytes) -> None:
-        workdir = self._spec.workdir
-        entries = archive.unpack(archive_bytes)
-        fields = [workdir, *itertools.chain.from_iterable(entry.fields for entry in entries)]
-        self._file_request("restore", workdir, fields, (entry.data for entry in entries))
-
-    def usage(self) -> Usage:
-        if self._cgroup and not self._stopped:
-            return self._cgroup.usage()
-        return self._last_usage
 
     def kill(self) -> None:
-        self._killed = True
-        if not self._stopped:
-            self._processes.kill()
-            if self._cgroup:
-                self._cgroup.kill()
-        self._channel.hang_up()
+        self._processes.kill()
+        if self.cgroup:
+            self.cgroup.kill()
 
-    def stop(self) -> None:
-        with self._stopping:
-            if self._stopped:
-                return
-            self.kill()
-            self._processes.wait()
-            self._last_usage = self.usage()
-            if self._cgroup:
-                self._cgroup.kill()
-                self._cgroup.remove()
-            self._stopped = True
-            self._processes.close()
-            with self._calls:  # whoever waited for an answer has been woken
-                self._channel.close()
-            self._release.close()
-
-    def when_stopped(self, callback: Callable[[], None]) -> None:
-        self._release.callback(callback)
-
-    def _file_request(
-        self, operation: str, path: str, fields: list[str], pieces: Iterable[bytes] = (), most: int = 0
-    ) -> Reply:
-        if why := frames.unsendable(fields):
-            raise BoxFileError(path, why)
-        oom_before = self._oom_kills()
-        try:
-            reply = self._ask(operation, fields, pieces, seconds=FILE_SECONDS, most=most)
-        except ChannelTimeoutError as error:
-            self._spend("time")
-            raise BoxSpentError(f"{path}: there was no end to its files.") from error
-        except ChannelClosedError as error:
-            if not self._killed and self._oom_kills() > oom_before:
-                self._spend("memory")
-                raise BoxSpentError(f"{path}: its files leave no memory to serve them with.") from error
-            self.kill()
-            raise BoxDeadError(str(error)) from error
-        if reply.fields[0] == "missing":
-            raise MissingFileError(path, reply.fields[-1])
-        if reply.fields[0] != "ok":
-            raise BoxFileError(path, reply.fields[-1])
-        return reply
-
-    def _spend(self, what: Literal["time", "memory"]) -> None:
-        self.spent = what
-        self.kill()
-
-    def _ask(
-        self, operation: str, fields: list[str], pieces: Iterable[bytes], *, seconds: float, most: int | None = None
-    ) -> Reply:
-        most = self._spec.limits.output_bytes + 1 if most is None else most
-        with self._calls:
-            if self.spent:
-                raise BoxSpentError(f"Its commands took all its {self.spent}.")
-            if self._killed:
-                raise BoxDeadError("The box was killed.")
-            return self._channel.ask([operation, *fields], pieces, seconds=seconds, most=most)
-
-    def _absolute(self, path: str) -> str:
-        return path if path.startswith("/") else f"{self._spec.workdir}/{path}"
-
-    def _oom_kills(self) -> int:
-        return self._cgroup.oom_kills() if self._cgroup and not self._killed else 0
-
-    def _environment(self, env: dict[str, str]) -> list[str]:
-        whole = BASE_ENV | {"HOME": self._spec.workdir} | dict(self._spec.env) | env
-        return [f"{name}={value}" for name, value in whole.items()]
-
-    def _resource_limits(self) -> str:
-        limits = self._spec.limits
-        wanted = {
-            resource.RLIMIT_CORE: 0,
-            resource.RLIMIT_FSIZE: limits.disk_bytes,
-            resource.RLIMIT_NOFILE: OPEN_FILES,
-            resource.RLIMIT_NPROC: limits.pids + OVERHEAD_PIDS,
-        }
-        if not self._cgroup:
-            wanted[resource.RLIMIT_AS] = limits.memory_bytes
-        return ",".join(f"{number}={value}" for number, value in wanted.items())
+    def end(self) -> None:
+        self._processes.wait()
+        if self.cgroup:
+            self.cgroup.kill()
+            self.cgroup.remove()
+        self._processes.close()
 
 
 class BubblewrapBackend(Backend):
@@ -221,7 +69,7 @@ class BubblewrapBackend(Backend):
         self._numbers = itertools.count(1)
         self._program = launch.sealed_program("supervisor", supervisor_program())
         self._filter = build_filter()
-        self._boxes: set[BubblewrapBox] = set()
+        self._boxes: set[SupervisedBox] = set()
         self._lock = threading.Lock()
         self._closed = False
 
@@ -259,12 +107,12 @@ class BubblewrapBackend(Backend):
         if self._host.tree:
             self._host.tree.remove_owner(self._owner)
 
-    def _start(self, spec: BoxSpec, undo: ExitStack) -> BubblewrapBox:
+    def _start(self, spec: BoxSpec, undo: ExitStack) -> SupervisedBox:
         """Everything that is in undo when this raises is undone; a box that is returned has taken it over."""
         release = undo.enter_context(ExitStack())
         uid = self._take_uid(release)
         cgroup = self._make_cgroup(spec, undo)
-        ours, theirs = Channel.pair()
+        ours, theirs = pair()
         undo.callback(ours.close)
         with ExitStack() as handed_over:
             handed_over.callback(theirs.close)
@@ -276,8 +124,8 @@ class BubblewrapBackend(Backend):
             undo.callback(process.kill)
             theirs.close()
             channel = Channel(ours)
-            processes = BoxProcesses(process, await_ready(channel, errors))
-        box = BubblewrapBox(spec, channel, processes, cgroup, release.pop_all())
+            processes = BoxProcesses(process, await_ready(ours, channel, errors))
+        box = SupervisedBox(spec, channel, BubblewrapBody(processes, cgroup), release.pop_all())
         undo.pop_all()
         return box
 
@@ -296,7 +144,7 @@ class BubblewrapBackend(Backend):
         undo.callback(cgroup.kill)
         return cgroup
 
-    def _keep(self, box: BubblewrapBox) -> None:
+    def _keep(self, box: SupervisedBox) -> None:
         """Know it until it is stopped. Raises BoxStartError where close() was faster."""
         with self._lock:
             closed = self._closed
@@ -308,13 +156,15 @@ class BubblewrapBackend(Backend):
         box.when_stopped(lambda: self._boxes.discard(box))
 
 
-def await_ready(channel: Channel, errors: int) -> int:
+def await_ready(ours: socket.socket, channel: Channel, errors: int) -> int:
     """The supervisor's pid. Raises BoxStartError with what bubblewrap had to say."""
     try:
-        return channel.await_ready(START_SECONDS)
+        pid = await_writer(ours, START_SECONDS)
+        channel.await_ready(START_SECONDS)
     except (ChannelClosedError, ChannelTimeoutError) as error:
         said = os.pread(errors, 2000, 0).decode("utf-8", "replace").strip()
         raise BoxStartError(said or str(error)) from error
+    return pid
 
 
 def group_name(number: int, label: str) -> str:

@@ -38,6 +38,10 @@ class Cgroup(ABC):
     def oom_kills(self) -> int: ...
 
     @abstractmethod
+    def pid_refusals(self) -> int:
+        """How often the limit of processes stopped one from starting."""
+
+    @abstractmethod
     def usage(self) -> Usage: ...
 
     @abstractmethod
@@ -106,6 +110,9 @@ class CgroupV1(Cgroup):
     def oom_kills(self) -> int:
         return counters(self._by_controller["memory"] / "memory.oom_control")["oom_kill"]
 
+    def pid_refusals(self) -> int:
+        return counters(self._by_controller["pids"] / "pids.events").get("max", 0)
+
     def usage(self) -> Usage:
         cpu = self._by_controller.get("cpuacct")
         return Usage(
@@ -136,6 +143,9 @@ class CgroupV2(Cgroup):
 
     def oom_kills(self) -> int:
         return counters(self._folder / "memory.events")["oom_kill"]
+
+    def pid_refusals(self) -> int:
+        return counters(self._folder / "pids.events").get("max", 0)
 
     def usage(self) -> Usage:
         return Usage(

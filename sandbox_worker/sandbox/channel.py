@@ -6,9 +6,11 @@ What comes back is checked against what was asked, for the box may be hostile.
 import os
 import socket
 import struct
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 from sandbox_worker.sandbox import frames
 from sandbox_worker.sandbox.base import SandboxError
@@ -30,32 +32,34 @@ class Reply:
     data: bytes
 
 
+class Wire(Protocol):
+    """What a channel needs of a socket."""
+
+    def fileno(self) -> int: ...
+    def settimeout(self, seconds: float, /) -> None: ...
+    def recv(self, size: int, /) -> bytes: ...
+    def sendall(self, data: bytes, /) -> None: ...
+    def shutdown(self, how: int, /) -> None: ...
+    def close(self) -> None: ...
+
+
 class Channel:
     """Takes over the socket."""
 
-    def __init__(self, ours: socket.socket) -> None:
+    def __init__(self, ours: Wire) -> None:
         self._socket = ours
+        self._sending = threading.Lock()
 
-    @staticmethod
-    def pair() -> tuple[socket.socket, socket.socket]:
-        """Ours and the supervisor's. Ours is told the pid of who writes to it."""
-        ours, theirs = socket.socketpair()
-        ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-        return ours, theirs
-
-    def await_ready(self, seconds: float) -> int:
-        """The supervisor's pid as this host sees it. Raises ChannelClosedError, ChannelTimeoutError."""
-        expected = frames.frame(frames.HEADER, frames.encode(["ready"]))
-        self._socket.settimeout(seconds)
+    def await_ready(self, seconds: float) -> None:
+        """Raises ChannelClosedError, ChannelTimeoutError."""
         try:
-            said, ancillary, _, _ = self._socket.recvmsg(len(expected), socket.CMSG_SPACE(_CREDENTIALS.size))
+            reply = self._reply(time.monotonic() + seconds, most=0)
         except TimeoutError as error:
             raise ChannelTimeoutError("The supervisor did not get ready.") from error
-        if said != expected or not ancillary:
+        except OSError as error:
+            raise ChannelClosedError(f"The supervisor is gone: {os.strerror(error.errno or 0)}.") from error
+        if reply.fields != frames.READY:
             raise ChannelClosedError("The supervisor did not get ready.")
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 0)
-        pid, _, _ = _CREDENTIALS.unpack(ancillary[0][2])
-        return int(pid)
 
     def ask(self, fields: list[str], pieces: Iterable[bytes], *, seconds: float, most: int) -> Reply:
         """Raises ChannelClosedError, ChannelTimeoutError; after either the channel is of no more use."""
@@ -63,12 +67,31 @@ class Channel:
         try:
             for part in request_frames(fields, pieces):
                 self._wait_until(deadline)
-                self._socket.sendall(part)
+                with self._sending:
+                    self._socket.sendall(part)
             return self._reply(deadline, most)
         except TimeoutError as error:
             raise ChannelTimeoutError("The supervisor does not answer.") from error
         except OSError as error:
             raise ChannelClosedError(f"The supervisor is gone: {os.strerror(error.errno or 0)}.") from error
+
+    def renew(self) -> None:
+        """The supervisor's lease begins anew. One that takes nothing now is asked again later."""
+        if self._sending.acquire(blocking=False):
+            try:
+                os.write(self._socket.fileno(), frames.frame(frames.RENEW, b""))
+            except OSError:
+                return  # it is full, or gone: whoever waits for an answer is told
+            finally:
+                self._sending.release()
+
+    def cancel(self) -> None:
+        """What the supervisor does now ends; where it does nothing, nothing happens."""
+        with self._sending:
+            try:
+                os.write(self._socket.fileno(), frames.frame(frames.CANCEL, b""))
+            except OSError:
+                return  # it is gone: whoever waits for an answer is told
 
     def hang_up(self) -> None:
         """Wake whoever waits here. The descriptor stays, so that no other thread meets a reused number."""
@@ -105,6 +128,31 @@ class Channel:
         if left <= 0:
             raise TimeoutError
         self._socket.settimeout(left)
+
+
+def pair() -> tuple[socket.socket, socket.socket]:
+    """Ours and the supervisor's. Ours is told the pid of who writes to it."""
+    ours, theirs = socket.socketpair()
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+    return ours, theirs
+
+
+def await_writer(ours: socket.socket, seconds: float) -> int:
+    """The pid of who wrote the first bytes, as this host sees it; they are still to be read.
+
+    Raises ChannelClosedError, ChannelTimeoutError."""
+    ours.settimeout(seconds)
+    try:
+        said, ancillary, _, _ = ours.recvmsg(1, socket.CMSG_SPACE(_CREDENTIALS.size), socket.MSG_PEEK)
+    except TimeoutError as error:
+        raise ChannelTimeoutError("The supervisor did not get ready.") from error
+    except OSError as error:
+        raise ChannelClosedError(f"The supervisor is gone: {os.strerror(error.errno or 0)}.") from error
+    if not said or not ancillary:
+        raise ChannelClosedError("The supervisor did not get ready.")
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 0)
+    pid, _, _ = _CREDENTIALS.unpack(ancillary[0][2])
+    return int(pid)
 
 
 def request_frames(fields: list[str], pieces: Iterable[bytes]) -> Iterator[bytes]:

@@ -1,13 +1,15 @@
 """The frames between a worker and the supervisor in a box: a kind, a length, a payload.
 
 A request is a header, any data, a finish; a reply is any data, then a header. A header is a list of fields without
-NUL: nothing in it has to be parsed that the box could have made hard to parse. The other end is supervisor/channel.c.
+NUL: nothing in it has to be parsed that the box could have made hard to parse. Between requests, and while a command
+runs, the worker may renew the box's lease or cancel the command. The other end is supervisor/channel.c.
 """
 
 import os
 import struct
 
-HEADER, DATA, FINISH = b"H", b"D", b"E"
+HEADER, DATA, FINISH, RENEW, CANCEL = b"H", b"D", b"E", b"R", b"C"
+READY = ["ready"]
 FRAME = struct.Struct(">cI")
 CHUNK = 1 << 18
 MAX_HEADER = 16 * 2**20

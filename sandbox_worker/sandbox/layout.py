@@ -11,6 +11,9 @@ PYTHON = "/usr/bin/python3"
 SCRATCH = ("/tmp", "/logs", "/tests", "/solution")
 """Each as large as the working folder."""
 LOGS = ("/logs/verifier", "/logs/agent", "/logs/artifacts")
+SHARED_MEMORY = "/dev/shm"
+LEASE_SECONDS = 120
+"""A box whose worker has not been heard of for so long ends itself."""
 _SHARED_MEMORY_BYTES = 8 * 2**20
 _SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _TAKEN = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/proc", "/dev", "/sys")
@@ -52,8 +55,18 @@ def arguments(spec: BoxSpec, inherited: Inherited) -> list[str]:
         *own_folders(spec, inherited),
         *("--seccomp", str(inherited.seccomp)),
         *("--remount-ro", "/dev", "--remount-ro", "/"),  # else both are writable and without a limit
-        *("--chdir", spec.workdir, "--", inherited.program_path, str(inherited.channel)),
+        *("--chdir", spec.workdir, "--", inherited.program_path),
+        *supervisor_words(spec, inherited.channel, inherited.channel),
     ]
+
+
+def supervisor_words(spec: BoxSpec, reads: int, writes: int) -> list[str]:
+    """Its two descriptors, seconds to live, seconds of a lease, the folders with a quota."""
+    return [str(reads), str(writes), f"{spec.limits.wall_seconds:.3f}", str(LEASE_SECONDS), *quota_folders(spec)]
+
+
+def quota_folders(spec: BoxSpec) -> list[str]:
+    return list(dict.fromkeys((spec.workdir, *SCRATCH, SHARED_MEMORY)))
 
 
 def isolation() -> list[str]:
@@ -74,7 +87,7 @@ def system_folders() -> list[str]:
             words += ("--ro-bind", str(path), str(path))
     for name in _HOST_ETC:
         words += ("--ro-bind-try", name, name)
-    return [*words, "--proc", "/proc", "--dev", "/dev", *tmpfs("/dev/shm", _SHARED_MEMORY_BYTES, mode="1777")]
+    return [*words, "--proc", "/proc", "--dev", "/dev", *tmpfs(SHARED_MEMORY, _SHARED_MEMORY_BYTES, mode="1777")]
 
 
 def own_folders(spec: BoxSpec, inherited: Inherited) -> list[str]:

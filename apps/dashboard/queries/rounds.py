@@ -100,11 +100,18 @@ def _say(one: Round) -> str:
     return "\n".join(lines).strip()
 
 
+_FAILED_ENDS = {
+    "timed_out": "timed out",
+    "out_of_memory": "out of memory",
+    "disk_full": "disk full",
+    "pid_limit": "no more processes",
+    "output_limit": "printed too much",
+}
+
+
 def _exit(one: Round) -> tuple[str, str]:
-    if one.end == "timed_out":
-        return "timed out", "fail"
-    if one.end == "out_of_memory":
-        return "out of memory", "fail"
+    if one.end in _FAILED_ENDS:
+        return _FAILED_ENDS[one.end], "fail"
     if one.end == "signalled":
         return f"killed, exit {one.exit_code}" if one.exit_code is not None else "killed", "fail"
     if one.exit_code is None:

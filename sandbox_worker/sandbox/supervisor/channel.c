@@ -43,18 +43,30 @@ static void all(int fd, const void *data, size_t size) {
     }
 }
 
-static char next_head(int fd, size_t *size) {
+// A renewed lease is seen to here; what is to be cancelled has ended already.
+static char next_head(struct channel *channel, size_t *size) {
     unsigned char head[5];
-    exactly(fd, head, sizeof head);
-    *size = (size_t)head[1] << 24 | (size_t)head[2] << 16 | (size_t)head[3] << 8 | head[4];
+    do {
+        exactly(channel->in, head, sizeof head);
+        *size = (size_t)head[1] << 24 | (size_t)head[2] << 16 | (size_t)head[3] << 8 | head[4];
+        if (head[0] == RENEW) renew();
+    } while (!*size && (head[0] == RENEW || head[0] == CANCEL));
+    return (char)head[0];
+}
+
+// What the worker says while a command runs: nothing else is allowed then.
+char next_word(struct channel *channel) {
+    unsigned char head[5];
+    exactly(channel->in, head, sizeof head);
+    if ((head[0] != RENEW && head[0] != CANCEL) || head[1] || head[2] || head[3] || head[4]) _exit(1);
     return (char)head[0];
 }
 
 struct fields next_request(struct channel *channel) {
     size_t size;
-    if (next_head(channel->fd, &size) != HEADER || size > MAX_HEADER) _exit(1);
+    if (next_head(channel, &size) != HEADER || size > MAX_HEADER) _exit(1);
     struct fields found = {.payload = grown(NULL, size + 1), .count = 1};
-    exactly(channel->fd, found.payload, size);
+    exactly(channel->in, found.payload, size);
     found.payload[size] = 0;
     for (size_t i = 0; i < size; i++) found.count += !found.payload[i];
     found.at = grown(NULL, found.count * sizeof *found.at);
@@ -68,11 +80,11 @@ struct fields next_request(struct channel *channel) {
 bool next_data(struct channel *channel, struct bytes *piece) {
     size_t size;
     if (channel->finished) return false;
-    char kind = next_head(channel->fd, &size);
+    char kind = next_head(channel, &size);
     if ((kind != DATA && kind != FINISH) || size > CHUNK) _exit(1);
     channel->finished = kind == FINISH;
     if (size > piece->room) piece->at = grown(piece->at, piece->room = size);
-    exactly(channel->fd, piece->at, piece->size = size);
+    exactly(channel->in, piece->at, piece->size = size);
     return !channel->finished;
 }
 
@@ -86,10 +98,10 @@ void send_frame(struct channel *channel, char kind, const void *data, size_t siz
     unsigned char head[5] = {(unsigned char)kind, size >> 24 & 255, size >> 16 & 255, size >> 8 & 255, size & 255};
     struct iovec both[] = {{head, sizeof head}, {(void *)data, size}};
     ssize_t sent;
-    while ((sent = writev(channel->fd, both, 2)) < 0 && errno == EINTR) {}
+    while ((sent = writev(channel->out, both, 2)) < 0 && errno == EINTR) {}
     if (sent < 0) _exit(0);
-    if ((size_t)sent < sizeof head) all(channel->fd, head + sent, sizeof head - (size_t)sent), sent = sizeof head;
-    all(channel->fd, (const char *)data + sent - sizeof head, size + sizeof head - (size_t)sent);
+    if ((size_t)sent < sizeof head) all(channel->out, head + sent, sizeof head - (size_t)sent), sent = sizeof head;
+    all(channel->out, (const char *)data + sent - sizeof head, size + sizeof head - (size_t)sent);
 }
 
 void reply(struct channel *channel, size_t count, const char *const *fields) {

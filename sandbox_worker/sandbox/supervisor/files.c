@@ -277,3 +277,41 @@ void restore_snapshot(struct channel *channel, const struct fields *fields) {
     drop_data(channel);
     reply(channel, 1, (const char *[]){"ok"});
 }
+
+static bool empty_below(int folder);
+
+// One entry of a folder and all below it; a folder that may not be entered is made enterable first.
+static bool remove_entry(int folder, const char *name) {
+    if (!unlinkat(folder, name, 0)) return true;
+    if (errno != EISDIR && errno != EPERM) return errno == ENOENT;
+    fchmodat(folder, name, 0700, 0);
+    int inner = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    bool emptied = inner >= 0 && empty_below(inner);
+    if (inner >= 0) close(inner);
+    return emptied && (!unlinkat(folder, name, AT_REMOVEDIR) || errno == EBUSY);  // busy: a folder with a quota of its own
+}
+
+static bool empty_below(int folder) {
+    int copy = fcntl(folder, F_DUPFD_CLOEXEC, 3);
+    DIR *found = copy < 0 ? NULL : fdopendir(copy);
+    bool emptied = found;
+    for (struct dirent *entry; found && (entry = readdir(found));)
+        if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..")) emptied &= remove_entry(folder, entry->d_name);
+    if (found) closedir(found);
+    return emptied;
+}
+
+// Fields: empty, then folders: nothing stays in them.
+void empty_folder(struct channel *channel, const struct fields *fields) {
+    drop_data(channel);
+    for (size_t i = 1; i < fields->count; i++) {
+        char *name;
+        int outer = open_folder_of(fields->at[i], false, &name);
+        int folder = outer < 0 ? -1 : openat(outer, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (outer >= 0) close(outer);
+        bool emptied = folder >= 0 && empty_below(folder);
+        if (folder >= 0) close(folder);
+        if (!emptied) return refuse(channel, "%s: %s", fields->at[i], problem());
+    }
+    reply(channel, 1, (const char *[]){"ok"});
+}

@@ -27,7 +27,8 @@ static void serve(struct channel *channel) {
         void (*serve)(struct channel *, const struct fields *);
     } operations[] = {
         {"run", run_command},           {"write", write_file},           {"read", read_file},
-        {"snapshot", take_snapshot},    {"restore", restore_snapshot},
+        {"snapshot", take_snapshot},    {"restore", restore_snapshot},   {"empty", empty_folder},
+        {"session", open_session},      {"say", say_in_session},         {"close", close_session},
     };
     reply(channel, 1, (const char *[]){"ready"});
     for (;;) {
@@ -40,16 +41,28 @@ static void serve(struct channel *channel) {
     }
 }
 
+// Two descriptors that no command inherits, whatever the numbers were; nothing else stays open but 0, 1 and 2.
+static bool take_over(struct channel *channel, int in, int out) {
+    channel->in = fcntl(in, F_DUPFD_CLOEXEC, 200), channel->out = fcntl(out, F_DUPFD_CLOEXEC, 200);
+    int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (channel->in < 0 || channel->out < 0 || nothing < 0) return false;
+    for (int fd = 0; fd < 3; fd++)
+        if (fd == in || fd == out) dup2(nothing, fd);
+    syscall(SYS_close_range, 3, 199, 0);
+    syscall(SYS_close_range, (channel->in > channel->out ? channel->in : channel->out) + 1, ~0U, 0);
+    return true;
+}
+
+// Words: the descriptors to read and to write, seconds to live, seconds of a lease, then the folders with a quota.
 int main(int count, char **words) {
     if (count > 1 && !strcmp(words[1], "launch")) return launch(count - 2, words + 2);
-    struct channel channel = {.fd = count > 1 ? atoi(words[1]) : -1, .finished = true};
+    struct channel channel = {.finished = true};
     int ends[2];
-    if (channel.fd < 3) return 64;
+    if (count < 5) return 64;
     prctl(PR_SET_DUMPABLE, 0);  // commands share its uid
-    syscall(SYS_close_range, 3, channel.fd - 1, 0);
-    syscall(SYS_close_range, channel.fd + 1, ~0U, 0);
-    fcntl(channel.fd, F_SETFD, FD_CLOEXEC);
-    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK)) return 71;
+    if (!take_over(&channel, atoi(words[1]), atoi(words[2])) || pipe2(ends, O_CLOEXEC | O_NONBLOCK)) return 71;
+    live(strtod(words[3], NULL), strtod(words[4], NULL));
+    note_mounts((size_t)count - 5, words + 5);
     child_ended = ends[0], told = ends[1];
     struct sigaction wake = {.sa_handler = on_child, .sa_flags = SA_RESTART | SA_NOCLDSTOP};
     sigaction(SIGCHLD, &wake, NULL);
