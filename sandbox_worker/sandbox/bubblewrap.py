@@ -4,15 +4,16 @@ import itertools
 import os
 import re
 import socket
-import threading
 from contextlib import ExitStack
 from dataclasses import dataclass
 
 from sandbox_worker.sandbox import launch, layout
-from sandbox_worker.sandbox.base import Backend, Box, BoxSpec, BoxStartError, SandboxError
+from sandbox_worker.sandbox.base import BoxSpec, BoxStartError, Usage
 from sandbox_worker.sandbox.binary import Bubblewrap
 from sandbox_worker.sandbox.cgroups import Cgroup, CgroupTree
 from sandbox_worker.sandbox.channel import Channel, ChannelClosedError, ChannelTimeoutError, await_writer, pair
+from sandbox_worker.sandbox.ending import Counts
+from sandbox_worker.sandbox.keeping import KeepingBackend
 from sandbox_worker.sandbox.owner import Owner
 from sandbox_worker.sandbox.processes import BoxProcesses
 from sandbox_worker.sandbox.program import supervisor_program
@@ -39,24 +40,31 @@ class Host:
 
 class BubblewrapBody(Body):
     def __init__(self, processes: BoxProcesses, cgroup: Cgroup | None) -> None:
-        self.cgroup = cgroup
+        self.bounded = cgroup is not None
         self._processes = processes
+        self._cgroup = cgroup
+
+    def counts(self) -> Counts:
+        return Counts(self._cgroup.oom_kills(), self._cgroup.pid_refusals()) if self._cgroup else Counts()
+
+    def usage(self) -> Usage:
+        return self._cgroup.usage() if self._cgroup else Usage(0.0, 0, 0)
 
     def kill(self) -> None:
         self._processes.kill()
-        if self.cgroup:
-            self.cgroup.kill()
+        if self._cgroup:
+            self._cgroup.kill()
 
     def end(self) -> None:
         self._processes.wait()
-        if self.cgroup:
-            self.cgroup.kill()
-            self.cgroup.remove()
+        if self._cgroup:
+            self._cgroup.kill()
+            self._cgroup.remove()
         self._processes.close()
 
 
-class BubblewrapBackend(Backend):
-    """Safe for many threads. Make it in the process that uses it: its starter thread does not survive a fork."""
+class BubblewrapBackend(KeepingBackend):
+    """Its starter thread must live as long as the worker: the parent-death signal of the boxes hangs on it."""
 
     def __init__(self, host: Host) -> None:
         self.isolation = describe(host)
@@ -65,40 +73,13 @@ class BubblewrapBackend(Backend):
         self._owner = Owner.this_process()
         self._uids = UidPool() if host.own_uids else None
         self._starter = Starter()
-        self._at_once = threading.BoundedSemaphore(max(4, 2 * (os.cpu_count() or 1)))
         self._numbers = itertools.count(1)
         self._program = launch.sealed_program("supervisor", supervisor_program())
         self._filter = build_filter()
-        self._boxes: set[SupervisedBox] = set()
-        self._lock = threading.Lock()
-        self._closed = False
-
-    def start(self, spec: BoxSpec) -> Box:
-        layout.check_workdir(spec.workdir)
-        with self._at_once:
-            try:
-                with ExitStack() as undo:
-                    box = self._start(spec, undo)
-                self._keep(box)
-            except BoxStartError:
-                raise
-            except SandboxError as error:
-                raise BoxStartError(str(error)) from error
-            except OSError as error:
-                raise BoxStartError(f"The box did not start: {error}.") from error
-        return box
+        super().__init__()
 
     def reap(self) -> int:
         return reap(self._host.tree) if self._host.tree else 0
-
-    def close(self) -> None:
-        with self._lock:
-            boxes, was_closed, self._closed = list(self._boxes), self._closed, True
-        with ExitStack() as everything:  # one box that does not stop keeps none of the others
-            if not was_closed:
-                everything.callback(self._let_go)
-            for box in boxes:
-                everything.callback(box.stop)
 
     def _let_go(self) -> None:
         self._starter.close()
@@ -108,7 +89,6 @@ class BubblewrapBackend(Backend):
             self._host.tree.remove_owner(self._owner)
 
     def _start(self, spec: BoxSpec, undo: ExitStack) -> SupervisedBox:
-        """Everything that is in undo when this raises is undone; a box that is returned has taken it over."""
         release = undo.enter_context(ExitStack())
         uid = self._take_uid(release)
         cgroup = self._make_cgroup(spec, undo)
@@ -143,17 +123,6 @@ class BubblewrapBackend(Backend):
         undo.callback(cgroup.remove)
         undo.callback(cgroup.kill)
         return cgroup
-
-    def _keep(self, box: SupervisedBox) -> None:
-        """Know it until it is stopped. Raises BoxStartError where close() was faster."""
-        with self._lock:
-            closed = self._closed
-            if not closed:
-                self._boxes.add(box)
-        if closed:
-            box.stop()
-            raise BoxStartError("The back end is closed.")
-        box.when_stopped(lambda: self._boxes.discard(box))
 
 
 def await_ready(ours: socket.socket, channel: Channel, errors: int) -> int:

@@ -61,8 +61,9 @@ def arguments(spec: BoxSpec, inherited: Inherited) -> list[str]:
 
 
 def supervisor_words(spec: BoxSpec, reads: int, writes: int) -> list[str]:
-    """Its two descriptors, seconds to live, seconds of a lease, the folders with a quota."""
-    return [str(reads), str(writes), f"{spec.limits.wall_seconds:.3f}", str(LEASE_SECONDS), *quota_folders(spec)]
+    """Its two descriptors, seconds to live, seconds of a lease, the folders with a quota, the folders to make."""
+    times = [f"{spec.limits.wall_seconds:.3f}", str(LEASE_SECONDS)]
+    return [str(reads), str(writes), *times, *quota_folders(spec), "--", *LOGS]
 
 
 def quota_folders(spec: BoxSpec) -> list[str]:
@@ -96,8 +97,6 @@ def own_folders(spec: BoxSpec, inherited: Inherited) -> list[str]:
     words = tmpfs("/tmp", size, mode="1777")
     for path in SCRATCH[1:]:
         words += tmpfs(path, size)
-    for path in LOGS:
-        words += ("--dir", path)
     if spec.workdir not in SCRATCH:
         words += tmpfs(spec.workdir, size)
     for path, fd in inherited.etc.items():

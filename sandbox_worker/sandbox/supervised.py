@@ -27,7 +27,7 @@ from sandbox_worker.sandbox.base import (
     SessionClosedError,
     Usage,
 )
-from sandbox_worker.sandbox.cgroups import OVERHEAD_PIDS, Cgroup
+from sandbox_worker.sandbox.cgroups import OVERHEAD_PIDS
 from sandbox_worker.sandbox.channel import Channel, ChannelClosedError, ChannelTimeoutError, Reply
 from sandbox_worker.sandbox.ending import Counts, Report, box_ended, completed, not_run
 
@@ -44,8 +44,14 @@ BASE_ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
 class Body(ABC):
     """What there is of a box on the host: processes, or a container."""
 
-    cgroup: Cgroup | None
-    """Where the kernel counts what it does."""
+    bounded = True
+    """Whether the kernel bounds its memory and its processes from outside."""
+
+    @abstractmethod
+    def counts(self) -> Counts: ...
+
+    @abstractmethod
+    def usage(self) -> Usage: ...
 
     @abstractmethod
     def kill(self) -> None:
@@ -134,8 +140,8 @@ class SupervisedBox(Box):
         self._channel.renew()
 
     def usage(self) -> Usage:
-        if self._body.cgroup and not self._stopped:
-            self._last_usage = self._body.cgroup.usage()
+        if not self._stopped:
+            self._last_usage = self._body.usage()
         return replace(self._last_usage, disk_bytes=self._disk_bytes)
 
     def kill(self) -> None:
@@ -233,10 +239,7 @@ class SupervisedBox(Box):
         return path if path.startswith("/") else f"{self._spec.workdir}/{path}"
 
     def _counts(self) -> Counts:
-        group = self._body.cgroup
-        if group is None or self._killed:
-            return Counts()
-        return Counts(group.oom_kills(), group.pid_refusals())
+        return Counts() if self._killed else self._body.counts()
 
     def _environment(self, env: dict[str, str]) -> list[str]:
         whole = BASE_ENV | {"HOME": self._spec.workdir} | dict(self._spec.env) | env
@@ -249,7 +252,7 @@ class SupervisedBox(Box):
             resource.RLIMIT_FSIZE: limits.disk_bytes,
             resource.RLIMIT_NOFILE: OPEN_FILES,
         }
-        if self._body.cgroup is None:
+        if not self._body.bounded:
             wanted[resource.RLIMIT_AS] = limits.memory_bytes
             wanted[resource.RLIMIT_NPROC] = limits.pids + OVERHEAD_PIDS
         return ",".join(f"{number}={value}" for number, value in wanted.items())

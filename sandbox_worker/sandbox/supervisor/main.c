@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -53,7 +54,8 @@ static bool take_over(struct channel *channel, int in, int out) {
     return true;
 }
 
-// Words: the descriptors to read and to write, seconds to live, seconds of a lease, then the folders with a quota.
+// Words: the descriptors to read and to write, seconds to live, seconds of a lease, the folders with a quota, a word --,
+// folders to make.
 int main(int count, char **words) {
     if (count > 1 && !strcmp(words[1], "launch")) return launch(count - 2, words + 2);
     struct channel channel = {.finished = true};
@@ -62,7 +64,10 @@ int main(int count, char **words) {
     prctl(PR_SET_DUMPABLE, 0);  // commands share its uid
     if (!take_over(&channel, atoi(words[1]), atoi(words[2])) || pipe2(ends, O_CLOEXEC | O_NONBLOCK)) return 71;
     live(strtod(words[3], NULL), strtod(words[4], NULL));
-    note_mounts((size_t)count - 5, words + 5);
+    int mounts = 0;
+    while (mounts < count - 5 && strcmp(words[5 + mounts], "--")) mounts++;
+    note_mounts((size_t)mounts, words + 5);
+    for (int i = 6 + mounts; i < count; i++) mkdir(words[i], 0755);
     child_ended = ends[0], told = ends[1];
     struct sigaction wake = {.sa_handler = on_child, .sa_flags = SA_RESTART | SA_NOCLDSTOP};
     sigaction(SIGCHLD, &wake, NULL);

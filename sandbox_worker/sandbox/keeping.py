@@ -1,0 +1,74 @@
+"""What every back end does with its boxes: start one whole or not at all, renew leases, stop all at the end."""
+
+import os
+import threading
+from abc import abstractmethod
+from contextlib import ExitStack
+
+from sandbox_worker.sandbox import layout
+from sandbox_worker.sandbox.base import Backend, Box, BoxSpec, BoxStartError, SandboxError
+from sandbox_worker.sandbox.renewing import Renewing
+from sandbox_worker.sandbox.supervised import SupervisedBox
+
+
+class KeepingBackend(Backend):
+    """Safe for many threads. Make it in the process that uses it: its threads do not survive a fork."""
+
+    def __init__(self) -> None:
+        self._boxes: set[SupervisedBox] = set()
+        self._lock = threading.Lock()
+        self._closed = False
+        self._at_once = threading.BoundedSemaphore(max(4, 2 * (os.cpu_count() or 1)))
+        self._renewing = Renewing(self._living)
+
+    @abstractmethod
+    def _start(self, spec: BoxSpec, undo: ExitStack) -> SupervisedBox:
+        """Everything that is in undo when this raises is undone; a box that is returned has taken it over."""
+
+    @abstractmethod
+    def _let_go(self) -> None:
+        """Of what all boxes shared, once, when none is left."""
+
+    def start(self, spec: BoxSpec) -> Box:
+        layout.check_workdir(spec.workdir)
+        with self._at_once:
+            try:
+                with ExitStack() as undo:
+                    box = self._start(spec, undo)
+                self._keep(box)
+            except BoxStartError:
+                raise
+            except SandboxError as error:
+                raise BoxStartError(str(error)) from error
+            except OSError as error:
+                raise BoxStartError(f"The box did not start: {error}.") from error
+        return box
+
+    def close(self) -> None:
+        with self._lock:
+            boxes, was_closed, self._closed = list(self._boxes), self._closed, True
+        with ExitStack() as everything:  # one box that does not stop keeps none of the others
+            if not was_closed:
+                everything.callback(self._let_go)
+                everything.callback(self._renewing.close)
+            for box in boxes:
+                everything.callback(box.stop)
+
+    def _living(self) -> list[SupervisedBox]:
+        with self._lock:
+            return list(self._boxes)
+
+    def _keep(self, box: SupervisedBox) -> None:
+        """Know it until it is stopped. Raises BoxStartError where close() was faster."""
+        with self._lock:
+            closed = self._closed
+            if not closed:
+                self._boxes.add(box)
+        if closed:
+            box.stop()
+            raise BoxStartError("The back end is closed.")
+        box.when_stopped(lambda: self._forget(box))
+
+    def _forget(self, box: SupervisedBox) -> None:
+        with self._lock:
+            self._boxes.discard(box)
