@@ -3,8 +3,10 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import cast, get_args
 
 from sandbox_worker.errors import SandboxWorkerError
+from sandbox_worker.sandbox.choose import BASE_IMAGE, DOCKER_URL, Kind, Wanted
 
 _TRUE = ("1", "true", "yes")
 
@@ -19,8 +21,8 @@ class Settings:
     store_url: str
     slots: int
     """Rollouts at once."""
-    allow_weaker: bool
-    """Boxes that isolate less than the default are accepted, and said so at each heartbeat."""
+    boxes: Wanted
+    """Which kind; one that isolates less than the default says so at each heartbeat."""
 
 
 def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
@@ -28,7 +30,7 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
         broker_url=_required(environment, "ASSAY_BROKER_URL"),
         store_url=_required(environment, "ASSAY_STORE_URL"),
         slots=_slots(environment.get("ASSAY_SANDBOX_SLOTS", "32")),
-        allow_weaker=environment.get("ASSAY_ALLOW_WEAKER_BOXES", "").lower() in _TRUE,
+        boxes=_boxes(environment),
     )
 
 
@@ -37,6 +39,19 @@ def _required(environment: Mapping[str, str], name: str) -> str:
     if not value:
         raise SettingsError(f"{name} is not set")
     return value
+
+
+def _boxes(environment: Mapping[str, str]) -> Wanted:
+    kind = environment.get("ASSAY_SANDBOX_BACKEND") or "auto"
+    if kind not in get_args(Kind):
+        raise SettingsError(f"ASSAY_SANDBOX_BACKEND must be one of {', '.join(get_args(Kind))}, not {kind!r}")
+    return Wanted(
+        kind=cast(Kind, kind),
+        allow_weaker=environment.get("ASSAY_ALLOW_WEAKER_BOXES", "").lower() in _TRUE,
+        docker_url=environment.get("ASSAY_DOCKER_URL") or DOCKER_URL,
+        docker_image=environment.get("ASSAY_DOCKER_IMAGE") or BASE_IMAGE,
+        docker_runtime=environment.get("ASSAY_DOCKER_RUNTIME", ""),
+    )
 
 
 def _slots(text: str) -> int:

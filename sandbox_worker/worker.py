@@ -38,7 +38,7 @@ class Worker:
         """Raises HostCannotIsolateError."""
         self._on_drain = on_drain
         store = open_store(settings.store_url)
-        self._backend = open_backend(settings.allow_weaker)
+        self._backend = open_backend(settings.boxes)
         self._boxes = Boxes(self._backend, starts_at_once=2 * (os.cpu_count() or 1))
         self._boxes.reap()
         self._incarnation = Incarnation("sandbox", store, send_heartbeat, self._status, self._obey)

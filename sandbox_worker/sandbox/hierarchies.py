@@ -94,9 +94,13 @@ def cgroup_mounts() -> list[tuple[str, Path, list[str]]]:
 
 
 def own_groups() -> dict[str, str]:
-    """This process's group by controller; version 2 under the empty name."""
+    return groups_of(os.getpid())
+
+
+def groups_of(pid: int) -> dict[str, str]:
+    """A process's group by controller; version 2 under the empty name."""
     found: dict[str, str] = {}
-    for line in read(Path("/proc/self/cgroup")).splitlines():
+    for line in read(Path(f"/proc/{pid}/cgroup")).splitlines():
         _, names, group = line.split(":", 2)
         found |= dict.fromkeys(names.split(","), group)
     return found

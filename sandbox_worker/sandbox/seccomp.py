@@ -14,7 +14,7 @@ _ALLOW, _KILL_PROCESS, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 _NUMBER, _ARCH, _ARG0, _ARG1, _ARG2 = 0, 4, 16, 24, 32
 _NEW_NAMESPACES = 0x7E020080
 """CLONE_NEW{TIME,NS,CGROUP,UTS,IPC,USER,PID,NET}."""
-_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+TIOCSTI, TIOCLINUX = 0x5412, 0x541C
 _X32 = 0x40000000
 
 # Name: number on x86_64, number on aarch64; None where there is no such call.
@@ -142,7 +142,7 @@ def only_families(*families: int) -> list[Instruction]:
 
 
 def no_typing_for_others() -> list[Instruction]:
-    refused = [jump(_EQUAL, _TIOCSTI, 1, 0), jump(_EQUAL, _TIOCLINUX, 0, 1)]
+    refused = [jump(_EQUAL, TIOCSTI, 1, 0), jump(_EQUAL, TIOCLINUX, 0, 1)]
     return [load(_ARG1), *refused, fail(errno.EPERM)]
 
 

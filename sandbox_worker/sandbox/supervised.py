@@ -249,7 +249,7 @@ class SupervisedBox(Box):
         limits = self._spec.limits
         wanted = {
             resource.RLIMIT_CORE: 0,
-            resource.RLIMIT_FSIZE: limits.disk_bytes,
+            resource.RLIMIT_FSIZE: limits.disk_bytes + 2**20,  # so that the quota is what is met
             resource.RLIMIT_NOFILE: OPEN_FILES,
         }
         if not self._body.bounded:

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from sandbox_worker.sandbox.base import Backend
-from sandbox_worker.sandbox.choose import open_backend
+from sandbox_worker.sandbox.choose import Wanted, open_backend
 from wire.store import FolderStore
 
 
 @pytest.fixture(scope="session")
 def backend() -> Iterator[Backend]:
-    opened = open_backend(allow_weaker=False)
+    opened = open_backend(Wanted(kind="bubblewrap"))
     yield opened
     opened.close()
 

@@ -131,19 +131,19 @@ static enum why wait_for_shell(struct channel *channel, struct saying *saying, d
     }
 }
 
-// Calls with every process of the box but the supervisor and the shell.
+// Calls with every process of the box but the supervisor.
 static void each_other(void (*call)(pid_t, void *), void *with) {
     DIR *all = opendir("/proc");
     for (struct dirent *entry; all && (entry = readdir(all));) {
         pid_t pid = atoi(entry->d_name);
-        if (pid > 1 && pid != session.shell) call(pid, with);
+        if (pid > 1) call(pid, with);
     }
     if (all) closedir(all);
 }
 
-static void kill_one(pid_t pid, void *ignored) {
+static void kill_but_shell(pid_t pid, void *ignored) {
     (void)ignored;
-    kill(pid, SIGKILL);
+    if (pid != session.shell) kill(pid, SIGKILL);
 }
 
 // Whether a process waits in a read of its standard input, which is the terminal unless it was redirected.
@@ -164,7 +164,7 @@ static bool stop_command(struct channel *channel, struct saying *saying) {
     saying->most = ~0ULL;
     if (group > 1) kill(-group, SIGINT);
     if (wait_for_shell(channel, saying, now() + GRACE, &ended) == ENDED) return ended;
-    each_other(kill_one, NULL);
+    each_other(kill_but_shell, NULL);
     return wait_for_shell(channel, saying, now() + GRACE, &ended) != ENDED || ended;
 }
 

@@ -30,12 +30,12 @@ AS_A_USER = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from sandbox_worker.sandbox.base import BoxSpec, HostCannotIsolateError
-from sandbox_worker.sandbox.choose import open_backend
+from sandbox_worker.sandbox.choose import Wanted, open_backend
 try:
-    open_backend(allow_weaker=False).close()
+    open_backend(Wanted(kind="bubblewrap")).close()
 except HostCannotIsolateError as error:
     print(error.missing)
-backend = open_backend(allow_weaker=True)
+backend = open_backend(Wanted(kind="bubblewrap", allow_weaker=True))
 print(backend.weaker)
 box = backend.start(BoxSpec())
 print(box.run(["id", "-u"], timeout=10).output.decode().strip(), box.read("/etc/hosts", limit=1000)[:9].decode())

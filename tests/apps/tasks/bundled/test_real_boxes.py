@@ -8,14 +8,14 @@ import pytest
 from apps.tasks.bundled.families import FAMILIES, make_instance, write_instance
 from apps.tasks.formats.harbor import read_folder
 from sandbox_worker.sandbox.base import Backend, BoxSpec
-from sandbox_worker.sandbox.choose import open_backend
+from sandbox_worker.sandbox.choose import Wanted, open_backend
 
 pytestmark = pytest.mark.sandbox
 
 
 @pytest.fixture(scope="module")
 def backend() -> Iterator[Backend]:
-    opened = open_backend(allow_weaker=True)
+    opened = open_backend(Wanted(allow_weaker=True))
     yield opened
     opened.close()
 

@@ -1,0 +1,208 @@
+"""Boxes of a Docker Engine: hardened containers with our supervisor as PID 1, spoken to over one attached socket.
+
+No exec of the Engine's is used: it has no time limit, leaves processes behind and costs ten times as much.
+"""
+
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import docker
+from docker import APIClient
+from docker.errors import APIError, DockerException, ImageNotFound, NotFound
+from requests.exceptions import RequestException
+
+from sandbox_worker.sandbox import containers
+from sandbox_worker.sandbox.attach import AttachedSocket
+from sandbox_worker.sandbox.base import BoxSpec, BoxStartError, HostCannotIsolateError, SandboxError, Usage
+from sandbox_worker.sandbox.cgroups import Cgroup
+from sandbox_worker.sandbox.channel import Channel, ChannelClosedError, ChannelTimeoutError
+from sandbox_worker.sandbox.container_counts import cgroup_of
+from sandbox_worker.sandbox.docker_seccomp import profile
+from sandbox_worker.sandbox.ending import Counts
+from sandbox_worker.sandbox.keeping import KeepingBackend
+from sandbox_worker.sandbox.owner import Owner
+from sandbox_worker.sandbox.program import program_path, supervisor_program
+from sandbox_worker.sandbox.supervised import Body, SupervisedBox
+
+START_SECONDS = 120.0
+_CALL_SECONDS = 60
+_CONNECTIONS = 64
+_OOM_NEWS_SECONDS = 0.5
+"""How late the Engine may learn that the kernel killed a container."""
+ENGINE_ERRORS = (DockerException, RequestException)
+
+
+class EngineError(SandboxError):
+    """The Docker Engine does not answer, or refused."""
+
+
+class ContainerBody(Body):
+    def __init__(self, api: APIClient, container: str, cgroup: Cgroup | None) -> None:
+        self._api = api
+        self._container = container
+        self._cgroup = cgroup
+        self._counts = Counts()
+        self._usage = Usage(0.0, 0, 0)
+
+    def counts(self) -> Counts:
+        try:
+            if self._cgroup:
+                self._counts = Counts(self._cgroup.oom_kills(), self._cgroup.pid_refusals())
+        except OSError:  # the group went with the container
+            if self._was_out_of_memory():
+                return Counts(self._counts.oom_kills + 1, self._counts.pid_refusals)
+        return self._counts
+
+    def usage(self) -> Usage:
+        try:
+            if self._cgroup:
+                self._usage = self._cgroup.usage()
+        except OSError:
+            return self._usage  # as last seen: the group went with the container
+        return self._usage
+
+    def kill(self) -> None:
+        try:
+            self._api.kill(self._container)
+        except NotFound:
+            return
+        except APIError as error:
+            if error.status_code != 409:  # it is not running
+                raise EngineError(f"The container was not killed: {error}.") from error
+        except ENGINE_ERRORS as error:
+            raise EngineError(f"The container was not killed: {error}.") from error
+
+    def end(self) -> None:
+        try:
+            remove(self._api, self._container)
+        except ENGINE_ERRORS as error:
+            raise EngineError(f"The container was not removed: {error}.") from error
+
+    def _was_out_of_memory(self) -> bool:
+        until = time.monotonic() + _OOM_NEWS_SECONDS
+        while True:
+            try:
+                state: dict[str, Any] = self._api.inspect_container(self._container)["State"]
+            except ENGINE_ERRORS:
+                return False
+            if state["OOMKilled"] or time.monotonic() > until:
+                return bool(state["OOMKilled"])
+            time.sleep(0.02)
+
+
+class DockerBackend(KeepingBackend):
+    """Boxes on a daemon of this host."""
+
+    weaker = ""
+
+    def __init__(self, url: str, *, image: str, runtime: str = "") -> None:
+        """image: of boxes whose spec names none. runtime: runc where empty, or runsc (gVisor), as the Engine names it.
+
+        Raises HostCannotIsolateError."""
+        self._api = connect(url)
+        supervisor_program()
+        self._owner = Owner.this_process()
+        self._image = image
+        self._recipe = containers.Recipe(str(program_path()), profile(), runtime, self._owner)
+        self.isolation = describe(self._api, runtime)
+        super().__init__()
+
+    def reap(self) -> int:
+        """Containers of dead workers, and those that ended while nobody was there to remove them."""
+        removed = 0
+        try:
+            for found in self._api.containers(all=True, filters={"label": containers.OWNER}):
+                if self._is_left(found):
+                    remove(self._api, found["Id"])
+                    removed += 1
+        except ENGINE_ERRORS as error:
+            raise EngineError(f"The Docker Engine was not searched for what dead workers left: {error}.") from error
+        return removed
+
+    def _is_left(self, found: dict[str, Any]) -> bool:
+        owner = Owner.parse(found["Labels"][containers.OWNER])
+        if owner is None or owner == self._owner:
+            return False
+        return owner.is_dead() or found["State"] in ("exited", "dead")
+
+    def _let_go(self) -> None:
+        self._api.close()
+
+    def _start(self, spec: BoxSpec, undo: ExitStack) -> SupervisedBox:
+        release = undo.enter_context(ExitStack())
+        with engine_errors():
+            container = containers.create(self._api, spec, self._image, self._recipe)
+            undo.callback(remove, self._api, container)
+            wire = attach(self._api, container)
+            undo.callback(wire.close)
+            self._api.start(container)
+            channel = Channel(wire)
+            await_ready(channel, wire)
+            pid = int(self._api.inspect_container(container)["State"]["Pid"])
+        body = ContainerBody(self._api, container, cgroup_of(pid) if pid else None)
+        box = SupervisedBox(spec, channel, body, release.pop_all())
+        undo.pop_all()
+        return box
+
+
+def connect(url: str) -> APIClient:
+    """Raises HostCannotIsolateError."""
+    try:
+        api = docker.APIClient(base_url=url, timeout=_CALL_SECONDS, max_pool_size=_CONNECTIONS, version="auto")
+        api.ping()
+    except ENGINE_ERRORS as error:
+        mend = "Start it, give this user the right to it (its group is docker), or set ASSAY_DOCKER_URL."
+        raise HostCannotIsolateError(f"there is no Docker Engine at {url} ({error})", mend) from error
+    return api
+
+
+def describe(api: APIClient, runtime: str) -> str:
+    """Raises HostCannotIsolateError for a runtime that the Engine does not have."""
+    info: dict[str, Any] = api.info()
+    if runtime and runtime not in info["Runtimes"]:
+        known = ", ".join(sorted(info["Runtimes"]))
+        mend = f"Install it and name it in /etc/docker/daemon.json, or set ASSAY_DOCKER_RUNTIME to one of {known}."
+        raise HostCannotIsolateError(f"the Docker Engine has no runtime {runtime!r}", mend)
+    groups = f"cgroup v{info.get('CgroupVersion', '1')}"
+    return f"Docker {info['ServerVersion']}, {runtime or info['DefaultRuntime']}, one uid, {groups}, seccomp"
+
+
+def remove(api: APIClient, container: str) -> None:
+    """Kill it, and wait until nothing of it is left. Raises docker's errors."""
+    try:
+        api.remove_container(container, force=True, v=True)
+    except NotFound:
+        return
+    except APIError as error:
+        if error.status_code != 409:
+            raise
+        api.wait(container, timeout=_CALL_SECONDS, condition="removed")  # another removes it already
+
+
+def attach(api: APIClient, container: str) -> AttachedSocket:
+    stream = api.attach_socket(container, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
+    return AttachedSocket(socket.socket(fileno=os.dup(stream.fileno())), stream.close)
+
+
+def await_ready(channel: Channel, wire: AttachedSocket) -> None:
+    """Raises BoxStartError with what the container had to say."""
+    try:
+        channel.await_ready(START_SECONDS)
+    except (ChannelClosedError, ChannelTimeoutError) as error:
+        raise BoxStartError(wire.errors.decode("utf-8", "replace").strip() or str(error)) from error
+
+
+@contextmanager
+def engine_errors() -> Iterator[None]:
+    """As a box that did not start."""
+    try:
+        yield
+    except ImageNotFound as error:
+        raise BoxStartError(f"The image is missing on this host: {error.explanation}.") from error
+    except ENGINE_ERRORS as error:
+        why = error.explanation if isinstance(error, APIError) else str(error)
+        raise BoxStartError(f"The Docker Engine did not start the box: {why}.") from error
