@@ -6,7 +6,6 @@ from typing import Literal
 
 from sandbox_worker.sandbox.base import Backend, HostCannotIsolateError
 from sandbox_worker.sandbox.bubblewrap import BubblewrapBackend
-from sandbox_worker.sandbox.docker import DockerBackend
 from sandbox_worker.sandbox.preflight import find_host, prove
 
 Kind = Literal["auto", "bubblewrap", "docker"]
@@ -49,9 +48,18 @@ def ways(wanted: Wanted) -> Iterator[Callable[[], Backend]]:
     if wanted.kind != "docker":
         yield lambda: BubblewrapBackend(find_host(allow_weaker=False))
     if wanted.kind != "bubblewrap":
-        yield lambda: DockerBackend(wanted.docker_url, image=wanted.docker_image, runtime=wanted.docker_runtime)
+        yield lambda: docker_backend(wanted)
     if wanted.kind != "docker" and wanted.allow_weaker:
         yield lambda: BubblewrapBackend(find_host(allow_weaker=True))
+
+
+def docker_backend(wanted: Wanted) -> Backend:
+    """Raises HostCannotIsolateError, also where its client is not installed."""
+    try:
+        from sandbox_worker.sandbox.docker import DockerBackend  # noqa: PLC0415 (optional: bubblewrap needs no package)
+    except ModuleNotFoundError as error:
+        raise HostCannotIsolateError(f"there is no Python package {error.name}", "Run make install.") from error
+    return DockerBackend(wanted.docker_url, image=wanted.docker_image, runtime=wanted.docker_runtime)
 
 
 def proved(backend: Backend) -> Backend:
