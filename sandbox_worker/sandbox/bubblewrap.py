@@ -40,6 +40,7 @@ class Host:
 
 class BubblewrapBody(Body):
     def __init__(self, processes: BoxProcesses, cgroup: Cgroup | None) -> None:
+        self.pid = processes.supervisor_pid
         self.bounded = cgroup is not None
         self._processes = processes
         self._cgroup = cgroup

@@ -18,7 +18,6 @@ from requests.exceptions import RequestException
 from sandbox_worker.sandbox import containers
 from sandbox_worker.sandbox.attach import AttachedSocket
 from sandbox_worker.sandbox.base import BoxSpec, BoxStartError, HostCannotIsolateError, SandboxError, Usage
-from sandbox_worker.sandbox.cgroups import Cgroup
 from sandbox_worker.sandbox.channel import Channel, ChannelClosedError, ChannelTimeoutError
 from sandbox_worker.sandbox.container_counts import cgroup_of
 from sandbox_worker.sandbox.docker_seccomp import profile
@@ -41,10 +40,11 @@ class EngineError(SandboxError):
 
 
 class ContainerBody(Body):
-    def __init__(self, api: APIClient, container: str, cgroup: Cgroup | None) -> None:
+    def __init__(self, api: APIClient, container: str, pid: int) -> None:
+        self.pid = pid
         self._api = api
         self._container = container
-        self._cgroup = cgroup
+        self._cgroup = cgroup_of(pid)
         self._counts = Counts()
         self._usage = Usage(0.0, 0, 0)
 
@@ -143,7 +143,7 @@ class DockerBackend(KeepingBackend):
             channel = Channel(wire)
             await_ready(channel, wire)
             pid = int(self._api.inspect_container(container)["State"]["Pid"])
-        body = ContainerBody(self._api, container, cgroup_of(pid) if pid else None)
+            body = ContainerBody(self._api, container, pid)
         box = SupervisedBox(spec, channel, body, release.pop_all())
         undo.pop_all()
         return box

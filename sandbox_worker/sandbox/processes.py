@@ -19,6 +19,7 @@ class BoxProcesses:
     def __init__(self, bubblewrap: "subprocess.Popen[bytes]", supervisor_pid: int) -> None:
         """Raises ProcessLookupError if the supervisor has ended already."""
         self._bubblewrap = bubblewrap
+        self.supervisor_pid = supervisor_pid
         self._supervisor = os.pidfd_open(supervisor_pid)
         self._outer = os.pidfd_open(bubblewrap.pid)
         self._lock = threading.Lock()

@@ -2,6 +2,7 @@
 
 import itertools
 import resource
+import socket
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -10,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Literal
 
-from sandbox_worker.sandbox import archive, frames
+from sandbox_worker.sandbox import archive, descriptors, frames
 from sandbox_worker.sandbox.base import (
     Box,
     BoxDeadError,
@@ -44,6 +45,8 @@ BASE_ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
 class Body(ABC):
     """What there is of a box on the host: processes, or a container."""
 
+    pid: int
+    """Of the supervisor, as this host sees it."""
     bounded = True
     """Whether the kernel bounds its memory and its processes from outside."""
 
@@ -134,6 +137,11 @@ class SupervisedBox(Box):
 
     def give(self, *, env: tuple[tuple[str, str], ...], label: str) -> None:
         self._spec = replace(self._spec, env=env, label=label)
+
+    def listener(self, port: int) -> socket.socket:
+        """Who connects to this port of the box's own loopback is accepted here. Raises BoxDeadError, OSError."""
+        reply = self._accepted(self._ask(["listen", str(port)], seconds=SESSION_SECONDS))
+        return socket.socket(fileno=descriptors.taken(self._body.pid, int(reply.fields[1])))
 
     def renew(self) -> None:
         """Its worker lives: the supervisor need not end it."""

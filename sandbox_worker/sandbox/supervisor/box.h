@@ -95,5 +95,6 @@ void empty_folder(struct channel *channel, const struct fields *fields);
 void open_session(struct channel *channel, const struct fields *fields);
 void say_in_session(struct channel *channel, const struct fields *fields);
 void close_session(struct channel *channel, const struct fields *fields);
+void listen_for_worker(struct channel *channel, const struct fields *fields);
 
 int launch(int count, char **words);

@@ -250,6 +250,21 @@ void take_snapshot(struct channel *channel, const struct fields *fields) {
     free(taken.entries.at);
 }
 
+// A link of an image's folder: what it says is the data. It leads nowhere but within the box.
+static int link_to(char *path, struct source *source) {
+    char *name, says[PAGE];
+    size_t size = 0;
+    while (more(source)) {
+        if (size + source->piece.size >= sizeof says) return errno = ENAMETOOLONG, -1;
+        memcpy(says + size, source->piece.at, source->piece.size), size += source->piece.size;
+    }
+    says[size] = 0;
+    int folder = open_folder_of(path, true, &name), failed = folder < 0 || symlinkat(says, folder, name), before = errno;
+    if (folder >= 0) close(folder);
+    errno = before;
+    return failed ? -1 : 0;
+}
+
 // Fields: restore, folder, then kind, mode, size and name of each entry; the data is the files' bytes in that order.
 void restore_snapshot(struct channel *channel, const struct fields *fields) {
     const char *root = fields->at[1];
@@ -263,7 +278,8 @@ void restore_snapshot(struct channel *channel, const struct fields *fields) {
             bool folder = *entry[0] == 'd', failed;
             if (pass && !folder) continue;
             if (asprintf(&path, "%s/%s", root, entry[3]) < 0) _exit(1);
-            if (!folder) failed = put(path, mode, &source, &size);
+            if (*entry[0] == 'l') failed = link_to(path, &source);
+            else if (!folder) failed = put(path, mode, &source, &size);
             else {
                 int parent = open_folder_of(path, true, &name);
                 failed = parent < 0 || (pass ? fchmodat(parent, name, mode & 0777, 0) : mkdirat(parent, name, 0755) && errno != EEXIST);

@@ -30,6 +30,7 @@ static void serve(struct channel *channel) {
         {"run", run_command},           {"write", write_file},           {"read", read_file},
         {"snapshot", take_snapshot},    {"restore", restore_snapshot},   {"empty", empty_folder},
         {"session", open_session},      {"say", say_in_session},         {"close", close_session},
+        {"listen", listen_for_worker},
     };
     reply(channel, 1, (const char *[]){"ready"});
     for (;;) {
