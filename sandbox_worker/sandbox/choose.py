@@ -1,15 +1,18 @@
 """The one place that decides which kind of box this host gets."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from sandbox_worker.sandbox.base import Backend, HostCannotIsolateError
 from sandbox_worker.sandbox.bubblewrap import BubblewrapBackend
+from sandbox_worker.sandbox.daemon import engine_address
+from sandbox_worker.sandbox.findings import Finding, UnprovedError, refused
 from sandbox_worker.sandbox.preflight import find_host, prove
 
+BUBBLEWRAP = "bubblewrap"
+DOCKER = "docker"
 Kind = Literal["auto", "bubblewrap", "docker"]
-DOCKER_URL = "unix:///var/run/docker.sock"
 BASE_IMAGE = "assay/base"
 
 
@@ -20,37 +23,45 @@ class Wanted:
     kind: Kind = "auto"
     """auto: bubblewrap if it can isolate here, else Docker if there is one."""
     allow_weaker: bool = False
-    docker_url: str = DOCKER_URL
+    docker_url: str = field(default_factory=engine_address)
     docker_image: str = BASE_IMAGE
     """Of tasks that name none."""
     docker_runtime: str = ""
     """As the Engine names it: runc, runsc; empty for its default."""
 
 
-def open_backend(wanted: Wanted) -> Backend:
-    """A back end that was seen to isolate. Close it in the process that opened it.
+@dataclass(frozen=True)
+class Proved:
+    """A back end that was seen to isolate. Close it in the process that opened it."""
 
-    Raises HostCannotIsolateError with what every way lacks.
-    """
-    errors: list[HostCannotIsolateError] = []
-    for make in ways(wanted):
+    backend: Backend
+    findings: tuple[Finding, ...]
+
+
+def open_proved(wanted: Wanted) -> Proved:
+    """Raises HostCannotIsolateError; an UnprovedError has the rows of every way that was tried."""
+    rows: tuple[Finding, ...] = ()
+    for about, make in ways(wanted):
         try:
-            return proved(make())
+            return proved(make(), about)
         except HostCannotIsolateError as error:
-            errors.append(error)
-    raise HostCannotIsolateError(
-        "; and ".join(error.missing for error in errors), " Or: ".join(error.mend for error in errors)
-    ) from errors[-1]
+            rows += refused(about, error)
+    raise UnprovedError(rows)
 
 
-def ways(wanted: Wanted) -> Iterator[Callable[[], Backend]]:
+def open_backend(wanted: Wanted) -> Backend:
+    """For who does not ask what was found. Raises HostCannotIsolateError."""
+    return open_proved(wanted).backend
+
+
+def ways(wanted: Wanted) -> Iterator[tuple[str, Callable[[], Backend]]]:
     """The strong before the weaker."""
-    if wanted.kind != "docker":
-        yield lambda: BubblewrapBackend(find_host(allow_weaker=False))
-    if wanted.kind != "bubblewrap":
-        yield lambda: docker_backend(wanted)
-    if wanted.kind != "docker" and wanted.allow_weaker:
-        yield lambda: BubblewrapBackend(find_host(allow_weaker=True))
+    if wanted.kind != DOCKER:
+        yield BUBBLEWRAP, lambda: BubblewrapBackend(find_host(allow_weaker=False))
+    if wanted.kind != BUBBLEWRAP:
+        yield DOCKER, lambda: docker_backend(wanted)
+    if wanted.kind != DOCKER and wanted.allow_weaker:
+        yield BUBBLEWRAP, lambda: BubblewrapBackend(find_host(allow_weaker=True))
 
 
 def docker_backend(wanted: Wanted) -> Backend:
@@ -62,11 +73,10 @@ def docker_backend(wanted: Wanted) -> Backend:
     return DockerBackend(wanted.docker_url, image=wanted.docker_image, runtime=wanted.docker_runtime)
 
 
-def proved(backend: Backend) -> Backend:
+def proved(backend: Backend, about: str) -> Proved:
     """Closed where it does not isolate. Raises HostCannotIsolateError."""
     try:
-        prove(backend)
+        return Proved(backend, prove(backend, about))
     except BaseException:
         backend.close()
         raise
-    return backend

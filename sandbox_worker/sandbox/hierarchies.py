@@ -1,35 +1,47 @@
 """Finds where this process may make control groups, by trying."""
 
+import logging
 import os
 from pathlib import Path
 
 from sandbox_worker.sandbox.cgroups import TOP, CgroupTree, delegate, pids_in, read, write
 
+log = logging.getLogger(__name__)
+
 CONTROLLERS = ("memory", "pids", "cpu", "cpuacct")
 NEEDED = {"memory", "pids"}
+"""Without them there are no groups for boxes; without cpu, they are weaker."""
+WANTED = NEEDED | {"cpu"}
 _WORKERS = "assay-worker"
 
 
 def find_tree() -> CgroupTree | None:
     """None where no group with limits of memory and processes can be made."""
-    return find_v1() or find_v2()
-
-
-def find_v1() -> CgroupTree | None:
     own = own_groups()
+    return find_v1(v1_mounts(), own) or find_v2(v2_mounts(), own)
+
+
+def find_v1(mounts: dict[str, Path], own: dict[str, str]) -> CgroupTree | None:
+    """At the top for root; for a user in the folder that was given to it, or in the group of this process."""
     by_controller = {}
-    for controller, mount in v1_mounts().items():
-        if top := first_writable(mount, mount / own.get(controller, "").lstrip("/")):
+    for controller, mount in mounts.items():
+        folders = (mount, user_folder(mount, os.geteuid()), mount / own.get(controller, "").lstrip("/"))
+        if top := first_writable(*folders):
             by_controller[controller] = top
     return CgroupTree(1, by_controller) if NEEDED.issubset(by_controller) else None
 
 
-def find_v2() -> CgroupTree | None:
-    for mount in v2_mounts():
-        for folder in dict.fromkeys((mount, mount / own_groups().get("", "").lstrip("/"))):
+def find_v2(mounts: list[Path], own: dict[str, str]) -> CgroupTree | None:
+    for mount in mounts:
+        for folder in dict.fromkeys((mount, mount / own.get("", "").lstrip("/"))):
             if can_delegate(folder) and first_writable(folder):
-                return CgroupTree(2, dict.fromkeys(("memory", "pids", "cpu"), folder))
+                return CgroupTree(2, dict.fromkeys(WANTED & handed_down(folder), folder))
     return None
+
+
+def user_folder(mount: Path, uid: int) -> Path:
+    """Where a user who is not root is given groups of its own."""
+    return mount / f"{TOP}-user-{uid}"
 
 
 def first_writable(*folders: Path) -> Path | None:
@@ -49,16 +61,22 @@ def can_delegate(folder: Path) -> bool:
     Version 2 gives no limits below a group that holds processes itself.
     """
     try:
-        if not NEEDED.issubset(read(folder / "cgroup.controllers").split()):
-            return False
-        if NEEDED.issubset(read(folder / "cgroup.subtree_control").split()):
-            return True
-        if (folder / "cgroup.type").exists() and pids_in(folder):
-            make_room(folder)
-        delegate(folder)
+        wanted = WANTED.intersection(read(folder / "cgroup.controllers").split())
+        if NEEDED.issubset(wanted) and not wanted.issubset(handed_down(folder)):
+            if (folder / "cgroup.type").exists() and pids_in(folder):
+                make_room(folder)
+            delegate(folder)
     except OSError:
-        return False
-    return True
+        log.info("the controllers of %s cannot be handed down", folder, exc_info=True)
+    return NEEDED.issubset(handed_down(folder))
+
+
+def handed_down(folder: Path) -> set[str]:
+    """The controllers that groups below a folder of version 2 have."""
+    try:
+        return set(read(folder / "cgroup.subtree_control").split())
+    except OSError:
+        return set()
 
 
 def make_room(folder: Path) -> None:

@@ -4,46 +4,25 @@ import os
 import platform
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from sandbox_worker.sandbox import layout
-from sandbox_worker.sandbox.base import (
-    Backend,
-    BoxDeadError,
-    BoxSpec,
-    BoxStartError,
-    Completed,
-    End,
-    HostCannotIsolateError,
-    Limits,
-)
+from sandbox_worker.sandbox.base import Backend, BoxStartError, HostCannotIsolateError
 from sandbox_worker.sandbox.binary import find_bubblewrap
 from sandbox_worker.sandbox.bubblewrap import Host
 from sandbox_worker.sandbox.cgroups import CgroupTree
+from sandbox_worker.sandbox.delegation import Place, mend_groups, or_weaker
+from sandbox_worker.sandbox.findings import Finding, State, UnprovedError, worst
 from sandbox_worker.sandbox.hierarchies import find_tree
+from sandbox_worker.sandbox.probes import LIMITED, STARTS, Probe, Seen
 from sandbox_worker.sandbox.seccomp import MACHINES
 
-PROBE_LIMITS = Limits(cpus=1.0, memory_bytes=48 * 2**20, pids=8, disk_bytes=2**20, output_bytes=4096)
-_PROBE_SECONDS = 20.0
-_TAKE_MEMORY = "x = bytearray(2**27)\nx[::4096] = bytes(len(x[::4096]))"
-_TAKE_PROCESSES = """
-import os, time
-made = 0
-try:
-    while made < 40:
-        if os.fork() == 0:
-            time.sleep(60)
-        made += 1
-except OSError:
-    pass
-print(made)
-"""
+AT_ONCE = 4
+"""Probes; most of their time is waiting."""
 NO_CGROUP = "no control group can be made, so nothing bounds the memory and the processes of a box from outside"
-_MEND_CGROUP = (
-    "Run the worker as root, or delegate a group to its user: `systemd-run --user --scope -p Delegate=yes` with cgroup"
-    " version 2, or a folder of each of memory, pids, cpu and cpuacct that belongs to the user with version 1."
-    " To go on with weaker boxes, allow them explicitly (ASSAY_ALLOW_WEAKER_BOXES)."
-)
+NO_CPU = "the control groups have no cpu controller, so nothing bounds how much of the processors a box takes"
+MEND_CPU = "Hand the cpu controller down to the groups of the worker, or mount it where there is none."
 _USER_NAMESPACES = {
     "/proc/sys/user/max_user_namespaces": ("0", "sysctl user.max_user_namespaces=10000"),
     "/proc/sys/kernel/unprivileged_userns_clone": ("0", "sysctl kernel.unprivileged_userns_clone=1"),
@@ -53,6 +32,7 @@ _USER_NAMESPACES = {
     ),
 }
 _MEND_CONTAINER = "In a container, run the worker privileged, or with user namespaces, proc and cgroups unmasked."
+_MEND_BOX = "Do not run boxes here; tell the authors of Assay what this row says."
 
 
 def find_host(
@@ -66,9 +46,17 @@ def find_host(
     is_root = os.geteuid() == 0
     require_program(layout.PYTHON, "Install the system's Python 3 (Debian: apt install python3-minimal).")
     tree = find_cgroups()
-    if tree is None and not allow_weaker:
-        raise HostCannotIsolateError(NO_CGROUP, _MEND_CGROUP)
-    return Host(find_bubblewrap(search_path), tree, own_uids=is_root, weaker="" if tree else NO_CGROUP)
+    weaker = weakness(tree)
+    if weaker and not allow_weaker:
+        raise HostCannotIsolateError(weaker, or_weaker(mend_groups(Place.here()) if tree is None else MEND_CPU))
+    return Host(find_bubblewrap(search_path), tree, own_uids=is_root, weaker=weaker)
+
+
+def weakness(tree: CgroupTree | None) -> str:
+    """Why boxes with these control groups are weaker; empty if they are not."""
+    if tree is None:
+        return NO_CGROUP
+    return "" if "cpu" in tree.by_controller else NO_CPU
 
 
 def require_machine(system: str, machine: str) -> None:
@@ -83,49 +71,61 @@ def require_program(path: str, mend: str) -> None:
         raise HostCannotIsolateError(f"there is no {path}", mend)
 
 
-def prove(backend: Backend) -> None:
-    """Start a small box and try to break its limits. Raises HostCannotIsolateError."""
+def prove(backend: Backend, about: str) -> tuple[Finding, ...]:
+    """Try to break the limits of small boxes: a row for each. Raises UnprovedError where one does not hold.
+
+    about: the back end's name."""
+    findings = tried(backend, about)
+    if worst(findings) is State.MISSING:
+        raise UnprovedError(findings)
+    return findings
+
+
+def tried(backend: Backend, about: str, probes: tuple[Probe, ...] = LIMITED) -> tuple[Finding, ...]:
+    """Raises nothing: that a probe broke is found of it, too. Where no box starts, nothing else is tried."""
+    start = probed(backend, about, STARTS)
+    if start.state is State.MISSING:
+        return (start,)
+    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="probe") as pool:
+        return (start, *pool.map(lambda probe: probed(backend, about, probe), probes))
+
+
+def probed(backend: Backend, about: str, probe: Probe) -> Finding:
+    seen = look(backend, probe)
+    if seen.holds:
+        return Finding(about, probe.name, State.OK, seen.found)
+    if probe.by_group and backend.weaker:
+        return Finding(about, probe.name, State.WEAKER, seen.found, mend_groups(Place.here()))
+    return Finding(about, probe.name, State.MISSING, seen.found, mend_of(probe))
+
+
+def look(backend: Backend, probe: Probe) -> Seen:
     try:
-        require_echo(try_out(backend, ["/bin/sh", "-c", "echo isolated"]))
+        box = backend.start(probe.spec)
+        try:
+            return probe.look(box)
+        finally:
+            box.stop()
     except BoxStartError as error:
-        raise HostCannotIsolateError(f"a box does not start ({error})", mend_namespaces()) from error
-    if not backend.weaker:
-        require_memory_limit(lambda: try_out(backend, [layout.PYTHON, "-c", _TAKE_MEMORY]))
-        require_process_limit(try_out(backend, [layout.PYTHON, "-c", _TAKE_PROCESSES]))
+        return Seen(False, f"a box does not start ({error})")
+    except Exception as error:  # noqa: BLE001 (whatever it is, the row tells of it, and the others are tried)
+        return Seen(False, f"{probe.name} could not be tried ({type(error).__name__}: {error})")
 
 
-def try_out(backend: Backend, command: list[str]) -> Completed:
-    box = backend.start(BoxSpec(limits=PROBE_LIMITS, label="preflight"))
-    try:
-        return box.run(command, timeout=_PROBE_SECONDS)
-    finally:
-        box.stop()
-
-
-def require_echo(done: Completed) -> None:
-    if done.output != b"isolated\n":
-        raise HostCannotIsolateError(
-            f"a box runs no commands ({done.output.decode('utf-8', 'replace')})", mend_namespaces()
-        )
-
-
-def require_memory_limit(take: Callable[[], Completed]) -> None:
-    try:
-        end = take().end
-    except BoxDeadError:
-        end = End.OUT_OF_MEMORY  # a kernel without the counter, but with the limit
-    if end is not End.OUT_OF_MEMORY:
-        raise HostCannotIsolateError("the memory limit of a control group does not take effect", _MEND_CGROUP)
-
-
-def require_process_limit(done: Completed) -> None:
-    if not done.output.strip().isdigit() or int(done.output) > PROBE_LIMITS.pids:
-        raise HostCannotIsolateError("the process limit of a control group does not take effect", _MEND_CGROUP)
+def mend_of(probe: Probe) -> str:
+    if probe is STARTS:
+        return mend_namespaces()
+    return mend_groups(Place.here()) if probe.by_group else _MEND_BOX
 
 
 def mend_namespaces(settings: dict[str, tuple[str, str]] = _USER_NAMESPACES) -> str:
     """What to set so that user namespaces work, as far as the kernel's settings tell."""
-    advice = [
+    advice = switches_off(settings)
+    return f"Allow user namespaces: {'; '.join(advice)}." if advice else _MEND_CONTAINER
+
+
+def switches_off(settings: dict[str, tuple[str, str]] = _USER_NAMESPACES) -> list[str]:
+    """How to turn on again what the kernel's settings have turned off."""
+    return [
         mend for path, (bad, mend) in settings.items() if Path(path).exists() and Path(path).read_text().strip() == bad
     ]
-    return f"Allow user namespaces: {'; '.join(advice)}." if advice else _MEND_CONTAINER

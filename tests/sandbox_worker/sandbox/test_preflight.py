@@ -12,16 +12,18 @@ import pytest
 from sandbox_worker.sandbox import base
 from sandbox_worker.sandbox.base import Backend, HostCannotIsolateError
 from sandbox_worker.sandbox.bubblewrap import BubblewrapBackend
-from sandbox_worker.sandbox.hierarchies import v1_mounts
+from sandbox_worker.sandbox.cgroups import CgroupTree
+from sandbox_worker.sandbox.findings import State, UnprovedError
+from sandbox_worker.sandbox.hierarchies import find_tree, v1_mounts
 from sandbox_worker.sandbox.preflight import (
     find_host,
     mend_namespaces,
     prove,
     require_machine,
-    require_memory_limit,
-    require_process_limit,
     require_program,
+    tried,
 )
+from sandbox_worker.sandbox.probes import LIMITED, Probe
 from tests.sandbox_worker.sandbox.boxes import open_box, said, shell
 
 pytestmark = pytest.mark.sandbox
@@ -55,7 +57,9 @@ def readable_package() -> Iterator[Path]:
 
 
 def test_this_host_isolates(backend: Backend) -> None:
-    prove(backend)
+    findings = prove(backend, "bubblewrap")
+    assert [row.name for row in findings] == ["starts", *(probe.name for probe in LIMITED)]
+    assert {(row.about, row.state, row.mend) for row in findings} == {("bubblewrap", State.OK, "")}
     assert backend.weaker == ""
     assert "own uid for each box" in backend.isolation
     assert "cgroup v" in backend.isolation
@@ -64,13 +68,28 @@ def test_this_host_isolates(backend: Backend) -> None:
 def test_a_host_without_control_groups_is_refused() -> None:
     with pytest.raises(HostCannotIsolateError, match="no control group can be made") as raised:
         find_host(allow_weaker=False, find_cgroups=lambda: None)
-    assert "systemd-run --user --scope" in raised.value.mend
+    assert "ASSAY_ALLOW_WEAKER_BOXES=1" in raised.value.mend
+
+
+def test_a_host_without_a_cpu_controller_is_refused() -> None:
+    with pytest.raises(HostCannotIsolateError, match="no cpu controller"):
+        find_host(allow_weaker=False, find_cgroups=tree_without_cpu)
+    assert "no cpu controller" in find_host(allow_weaker=True, find_cgroups=tree_without_cpu).weaker
+
+
+def tree_without_cpu() -> CgroupTree:
+    tree = find_tree()
+    assert tree is not None
+    return replace(tree, by_controller={key: top for key, top in tree.by_controller.items() if key != "cpu"})
 
 
 def test_weaker_boxes_must_be_allowed_and_say_why() -> None:
     backend = BubblewrapBackend(find_host(allow_weaker=True, find_cgroups=lambda: None))
     try:
-        prove(backend)
+        findings = {row.name: row for row in prove(backend, "bubblewrap")}
+        assert {name for name, row in findings.items() if row.state is State.WEAKER} == {"memory", "cpu"}
+        assert "the memory limit does not take effect" in findings["memory"].found
+        assert findings["cpu"].mend
         assert "bounds the memory" in backend.weaker
         with open_box(backend, memory_bytes=128 * 2**20) as box:
             assert said(shell(box, "echo held")) == "held"
@@ -129,8 +148,9 @@ def test_a_bubblewrap_that_cannot_is_found(tmp_path: Path) -> None:
     host = find_host(allow_weaker=False)
     backend = BubblewrapBackend(replace(host, bubblewrap=replace(host.bubblewrap, path=str(program)), own_uids=False))
     try:
-        with pytest.raises(HostCannotIsolateError, match=r"a box does not start \(no namespaces here\)"):
-            prove(backend)
+        with pytest.raises(UnprovedError, match=r"a box does not start \(no namespaces here\)") as raised:
+            prove(backend, "bubblewrap")
+        assert [row.name for row in raised.value.findings] == ["starts"], "nothing else is tried"
     finally:
         backend.close()
 
@@ -146,12 +166,11 @@ def test_other_machines_are_refused(system: str, machine: str) -> None:
         require_machine(system, machine)
 
 
-def test_endings_that_prove_no_limit() -> None:
-    exited = base.Completed(base.End.EXITED, 0, b"40\n", 3, 0.1)
-    with pytest.raises(HostCannotIsolateError, match="memory limit"):
-        require_memory_limit(lambda: exited)
-    with pytest.raises(HostCannotIsolateError, match="process limit"):
-        require_process_limit(exited)
+def test_a_probe_that_breaks_is_a_row_and_hides_no_other(backend: Backend) -> None:
+    broken = Probe("broken", lambda box: box.read("/nowhere", limit=1))  # type: ignore[arg-type, return-value]
+    start, row, other = tried(backend, "bubblewrap", (broken, LIMITED[0]))
+    assert (start.state, row.state, other.state) == (State.OK, State.MISSING, State.OK)
+    assert "broken could not be tried (MissingFileError: /nowhere" in row.found
 
 
 def test_settings_of_the_kernel_are_explained(tmp_path: Path) -> None:
