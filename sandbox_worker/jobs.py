@@ -13,8 +13,12 @@ from celery import Celery, signals
 
 from sandbox_worker.batch import BadBatchError, decode_batch
 from sandbox_worker.engine import EngineClosedError
+from sandbox_worker.examination import messages_of
 from sandbox_worker.messages import ACCEPT_BATCH_JOB, ROLLOUTS_QUEUE
 from sandbox_worker.sandbox.base import HostCannotIsolateError
+from sandbox_worker.sandbox.choose import BUBBLEWRAP
+from sandbox_worker.sandbox.examine import host_findings
+from sandbox_worker.sandbox.findings import refused
 from sandbox_worker.settings import read_settings
 from sandbox_worker.worker import Worker
 from wire.incarnation import refusal
@@ -86,16 +90,18 @@ def send_heartbeat(beat: dict[str, object]) -> None:
     send(HEARTBEAT_JOB, CONTROL_QUEUE, beat)
 
 
-def tell_refusal(reason: str) -> None:
+def tell_refusal(error: HostCannotIsolateError) -> None:
     """For the pages. This process ends soon after it, whether or not the broker took it."""
-    telling = threading.Thread(target=_send_refusal, args=(reason,), name="refusal", daemon=True)
+    found = (*host_findings(settings.data, allow_weaker=settings.allow_weaker), *refused(BUBBLEWRAP, error))
+    beat = refusal("sandbox", str(error), messages_of(found))
+    telling = threading.Thread(target=_send_refusal, args=(beat,), name="refusal", daemon=True)
     telling.start()
     telling.join(REFUSAL_SECONDS)
 
 
-def _send_refusal(reason: str) -> None:
+def _send_refusal(beat: dict[str, object]) -> None:
     try:
-        send_heartbeat(refusal("sandbox", reason))
+        send_heartbeat(beat)
     except Exception as error:  # noqa: BLE001 (whatever kept it, the worker's own words stand in its log)
         log.warning("the control plane could not be told: %s", error)
 
@@ -106,7 +112,7 @@ def open_worker(**_: object) -> None:
         Process.worker = Worker(settings, send, send_heartbeat, consume)
     except HostCannotIsolateError as error:
         sys.stderr.write(f"{error}\n")
-        tell_refusal(str(error))
+        tell_refusal(error)
         raise SystemExit(CANNOT_ISOLATE_EXIT) from error
 
 

@@ -1,12 +1,16 @@
 """What a sandbox worker reads from its environment, once, failing loudly."""
 
 import os
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlparse
 from typing import cast, get_args
 
 from sandbox_worker.errors import SandboxWorkerError
-from sandbox_worker.sandbox.choose import BASE_IMAGE, DOCKER_URL, Kind, Wanted
+from sandbox_worker.sandbox.choose import BASE_IMAGE, Kind, Wanted
+from sandbox_worker.sandbox.daemon import DEFAULT as DEFAULT_ADDRESS
 
 _TRUE = ("1", "true", "yes")
 
@@ -23,6 +27,12 @@ class Settings:
     """Rollouts at once."""
     boxes: Wanted
     """Which kind; one that isolates less than the default says so at each heartbeat."""
+
+    @property
+    def data(self) -> Path:
+        """The folder that must not fill up: of the store, where that is one of this host."""
+        parsed = urlparse(self.store_url)
+        return Path(parsed.path if parsed.scheme in ("", "file") else tempfile.gettempdir()).absolute()
 
 
 def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
@@ -48,7 +58,7 @@ def _boxes(environment: Mapping[str, str]) -> Wanted:
     return Wanted(
         kind=cast(Kind, kind),
         allow_weaker=environment.get("ASSAY_ALLOW_WEAKER_BOXES", "").lower() in _TRUE,
-        docker_url=environment.get("ASSAY_DOCKER_URL") or DOCKER_URL,
+        docker_url=environment.get("DOCKER_HOST") or DEFAULT_ADDRESS,
         docker_image=environment.get("ASSAY_DOCKER_IMAGE") or BASE_IMAGE,
         docker_runtime=environment.get("ASSAY_DOCKER_RUNTIME", ""),
     )

@@ -8,11 +8,15 @@ from collections.abc import Callable
 
 from sandbox_worker.boxes import Boxes
 from sandbox_worker.engine import Engine
+from sandbox_worker.examination import Examination
 from sandbox_worker.messages import RolloutBatch
 from sandbox_worker.outcomes import OutcomeWriter, SendMessage
 from sandbox_worker.policy_client import PolicyClient
 from sandbox_worker.rollout import Means, Rollout
-from sandbox_worker.sandbox.choose import open_backend
+from sandbox_worker.sandbox.choose import BUBBLEWRAP, open_proved
+from sandbox_worker.sandbox.examine import host_findings
+from sandbox_worker.sandbox.findings import Finding
+from sandbox_worker.sandbox.preflight import tried
 from sandbox_worker.settings import Settings
 from sandbox_worker.task_content import Tasks
 from sandbox_worker.tokenization import Tokenizers
@@ -36,9 +40,12 @@ class Worker:
         on_drain: Callable[[bool], None],
     ) -> None:
         """Raises HostCannotIsolateError."""
+        self._settings = settings
         self._on_drain = on_drain
         store = open_store(settings.store_url)
-        self._backend = open_backend(settings.boxes)
+        proved = open_proved(settings.boxes)
+        self._backend = proved.backend
+        self._examination = Examination((*self._look_at_host(), *proved.findings), self._examine)
         self._boxes = Boxes(self._backend, starts_at_once=2 * (os.cpu_count() or 1))
         self._boxes.reap()
         self._incarnation = Incarnation("sandbox", store, send_heartbeat, self._status, self._obey)
@@ -83,6 +90,13 @@ class Worker:
     def _reap(self) -> None:
         while not self._closed.wait(REAP_SECONDS):
             self._boxes.reap()
+            self._examination.repeat_if_due(time.monotonic())
+
+    def _examine(self) -> tuple[Finding, ...]:
+        return (*self._look_at_host(), *tried(self._backend, BUBBLEWRAP))
+
+    def _look_at_host(self) -> tuple[Finding, ...]:
+        return host_findings(self._settings.data, allow_weaker=self._settings.allow_weaker)
 
     def _status(self) -> dict[str, object]:
         counters = self._boxes.counters() | self.engine.counters() | self._writer.counters()
@@ -94,6 +108,7 @@ class Worker:
             "isolation": self._backend.isolation,
             "weaker": self._backend.weaker,
             "counters": counters,
+            **self._examination.to_tell(time.monotonic()),
         }
 
     def _obey(self, orders: Orders) -> None:

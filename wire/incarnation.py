@@ -6,11 +6,12 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import msgspec
 
+from wire.finding import Finding
 from wire.store import MissingObjectError, Store
 
 log = logging.getLogger(__name__)
@@ -49,6 +50,10 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
     """The last heartbeat of a clean stop."""
     refused: str = ""
     """Why this worker cannot work on its host, and how to mend that: its only heartbeat, sent before it ends."""
+    findings: tuple[Finding, ...] = ()
+    """What was found of its host, all rows; none in a heartbeat that has nothing new to tell, which most have not."""
+    examined_at: float = 0.0
+    """Unix seconds at which the findings were made."""
     version: int = 1
 
 
@@ -65,9 +70,11 @@ def orders_key(incarnation: str) -> str:
     return f"control/{incarnation}.json"
 
 
-def refusal(kind: Literal["sandbox", "learner"], reason: str) -> dict[str, object]:
+def refusal(kind: Literal["sandbox", "learner"], reason: str, findings: Sequence[Finding] = ()) -> dict[str, object]:
     """The only heartbeat of a worker that cannot work on its host."""
-    return _heartbeat(uuid.uuid4().hex, kind, time.time(), leaving=True, capacity=0, busy=0, refused=reason)
+    now = time.time()
+    told = {"refused": reason, "findings": tuple(findings), "examined_at": now}
+    return _heartbeat(uuid.uuid4().hex, kind, now, leaving=True, capacity=0, busy=0, **told)
 
 
 def _heartbeat(incarnation: str, kind: str, started_at: float, **status: object) -> dict[str, object]:
@@ -95,7 +102,7 @@ class Incarnation:
         status: Callable[[], dict[str, object]],
         on_orders: Callable[[Orders], None],
     ) -> None:
-        """send publishes one heartbeat; status gives capacity, busy, holding, isolation, weaker, counters."""
+        """send publishes one heartbeat; status gives its fields from capacity on."""
         self.id = uuid.uuid4().hex
         self.kind = kind
         self.store = store

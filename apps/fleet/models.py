@@ -6,10 +6,12 @@ A worker whose heartbeat is late gets no new work; one that is silent for long l
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
+import msgspec
 from django.db import models, transaction
 from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
+from wire.finding import Finding
 from wire.incarnation import Heartbeat
 
 SUSPECT_AFTER = timedelta(seconds=30)
@@ -75,6 +77,9 @@ class Worker(models.Model):
     refused = models.TextField(blank=True)
     """Why it cannot work on its host, and how to mend that."""
     counters = models.JSONField(default=dict)
+    findings = models.JSONField(default=list)
+    """Of its host, the newest that it told: rows of wire.finding."""
+    examined_at = models.DateTimeField(null=True, blank=True)
 
     objects = WorkerQuerySet.as_manager()
 
@@ -104,7 +109,7 @@ class Worker(models.Model):
 
     @staticmethod
     def _values(heartbeat: Heartbeat, now: datetime) -> dict[str, Any]:
-        return {
+        values = {
             "kind": heartbeat.kind,
             "host": heartbeat.host,
             "slot": heartbeat.slot,
@@ -122,6 +127,10 @@ class Worker(models.Model):
             "gone_at": now if heartbeat.leaving else None,
             "gone_reason": (REFUSED if heartbeat.refused else STOPPED) if heartbeat.leaving else "",
         }
+        if heartbeat.findings:
+            values["findings"] = msgspec.to_builtins(heartbeat.findings)
+            values["examined_at"] = datetime.fromtimestamp(heartbeat.examined_at, UTC)
+        return values
 
     @property
     def running(self) -> int:
@@ -136,6 +145,10 @@ class Worker(models.Model):
     def spoke_at(self) -> datetime:
         """What it says of itself is not newer than this: a heartbeat may have waited in the queue."""
         return min(self.heartbeat_at, self.sent_at)
+
+    @property
+    def host_findings(self) -> list[Finding]:
+        return msgspec.convert(self.findings, list[Finding])
 
     def state(self, now: datetime) -> str:
         """alive, suspect, refused or gone."""
