@@ -72,6 +72,17 @@ WORKERS = {
     "gone": Badge("Gone", "idle", "stop"),
     "refused": Badge("Refused", "broken", "broken"),
 }
+HOSTS = {
+    "ok": Badge("Isolates", "ok", "check-circle"),
+    "weaker": Badge("Weaker", "warn", "alert"),
+    "missing": Badge("Cannot isolate", "broken", "broken"),
+}
+FINDINGS = {
+    "ok": Badge("Ok", "ok", "check"),
+    "weaker": Badge("Weaker", "warn", "alert"),
+    "missing": Badge("Missing", "broken", "broken"),
+    "not needed": Badge("Not needed", "idle", "minus"),
+}
 POLICIES = {
     "importing": Badge("Importing", "live", "running"),
     "ready": Badge("Ready", "ok", "check-circle"),

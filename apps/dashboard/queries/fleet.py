@@ -8,6 +8,7 @@ from django.contrib.auth.models import AnonymousUser
 from apps.accounts.models import User
 from apps.dashboard.asked import LONGEST_NUMBER
 from apps.dashboard.badges import WORKERS, Badge, badge
+from apps.dashboard.queries.hosts import Host, hosts
 from apps.fleet.models import Endpoint, Worker
 from apps.rollouts.models import Rollout
 from apps.rollouts.states import PLANNED
@@ -66,6 +67,7 @@ class Fleet:
     endpoints: list[EndpointRow]
     refusals: list[Worker]
     """Why no sandbox worker runs, host by host; empty while one does."""
+    hosts: list[Host]
 
     @property
     def learners(self) -> int:
@@ -86,6 +88,7 @@ def fleet(user: User | AnonymousUser, now: datetime) -> Fleet:
         pools=_pools(present),
         endpoints=_endpoints(user),
         refusals=_refusals(now),
+        hosts=hosts(now),
     )
 
 

@@ -8,7 +8,7 @@ from django import template
 from django.db import Error
 from django.templatetags.static import static
 from django.utils import timezone
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from apps.dashboard import hostile, words
@@ -88,6 +88,13 @@ def visible_value(value: Any) -> str:
 @register.simple_tag
 def verdict(name: str, bare: bool = False) -> SafeString:
     return badge(badge_of(VERDICTS, name), bare)
+
+
+@register.filter
+def commands(text: str) -> SafeString:
+    """What stands between backticks is code."""
+    pieces = enumerate(text.split("`"))
+    return format_html_join("", "{}", ((format_html("<code>{}</code>", it) if odd % 2 else it,) for odd, it in pieces))
 
 
 @register.filter
