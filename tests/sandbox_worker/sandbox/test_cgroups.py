@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sandbox_worker.sandbox.base import Limits
-from sandbox_worker.sandbox.cgroups import CgroupV2
+from sandbox_worker.sandbox.cgroups import CgroupTree, CgroupV2
 from sandbox_worker.sandbox.hierarchies import find_tree, v2_mounts
 from sandbox_worker.sandbox.owner import Owner
 
@@ -62,3 +62,52 @@ def test_version_2_kills_all_at_once_and_removes(folder_v2: Path) -> None:
     assert group.pids() == set()
     group.remove()
     assert not folder_v2.exists()
+
+
+def make_files(folder: Path, **files: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name.replace("_DOT_", ".")).write_text(text)
+    return folder
+
+
+def test_version_2_writes_every_limit(tmp_path: Path) -> None:
+    folder = make_files(tmp_path, memory_DOT_swap_DOT_max="max\n", cpu_DOT_max="max 100000\n")
+    CgroupV2(folder).limit(Limits(cpus=0.5, memory_bytes=2**25, pids=5))
+    written = {name: (folder / name).read_text() for name in ("memory.max", "memory.swap.max", "pids.max", "cpu.max")}
+    assert written == {
+        "memory.max": str(2**25), "memory.swap.max": "0", "pids.max": "7", "cpu.max": "50000 100000"
+    }  # fmt: skip
+
+
+def test_version_2_without_swap_or_cpu_writes_what_there_is(tmp_path: Path) -> None:
+    CgroupV2(tmp_path).limit(Limits())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["memory.max", "pids.max"]
+
+
+def test_version_2_tells_what_was_used(tmp_path: Path) -> None:
+    group = CgroupV2(
+        make_files(
+            tmp_path,
+            cpu_DOT_stat="usage_usec 2500000\nuser_usec 1\n",
+            memory_DOT_peak="4096\n",
+            pids_DOT_current="3\n",
+            memory_DOT_events="low 0\noom 2\noom_kill 1\n",
+        )
+    )
+    usage = group.usage()
+    assert (usage.cpu_seconds, usage.memory_peak_bytes, usage.pids_peak) == (2.5, 4096, 3)
+    assert group.oom_kills() == 1
+
+
+def test_version_2_hands_down_from_the_top_to_the_worker(tmp_path: Path) -> None:
+    top = make_files(tmp_path / "assay", cgroup_DOT_controllers="cpu memory pids\n")
+    owner = Owner(1, 2, 3)
+    make_files(top / owner.name, cgroup_DOT_controllers="cpu memory pids\n")
+    tree = CgroupTree(2, dict.fromkeys(("memory", "pids", "cpu"), tmp_path))
+    group = tree.create(owner, "1", Limits(pids=5))
+    assert group.folders == (top / owner.name / "1",)
+    for above in (top, top / owner.name):
+        assert set((above / "cgroup.subtree_control").read_text().split()) == {"+memory", "+pids", "+cpu"}
+    assert (top / owner.name / "1" / "pids.max").read_text() == "7"
+    assert tree.owners() == {owner}

@@ -1,15 +1,12 @@
 """A host that cannot isolate is refused in words that say what to do."""
 
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from sandbox_worker.sandbox import base
 from sandbox_worker.sandbox.base import Backend, HostCannotIsolateError
 from sandbox_worker.sandbox.bubblewrap import BubblewrapBackend
 from sandbox_worker.sandbox.cgroups import CgroupTree
@@ -25,6 +22,7 @@ from sandbox_worker.sandbox.preflight import (
 )
 from sandbox_worker.sandbox.probes import LIMITED, Probe
 from tests.sandbox_worker.sandbox.boxes import open_box, said, shell
+from tests.sandbox_worker.sandbox.users import readable_package
 
 pytestmark = pytest.mark.sandbox
 
@@ -47,13 +45,9 @@ backend.close()
 
 
 @pytest.fixture
-def readable_package() -> Iterator[Path]:
-    """The package where an ordinary user can read it."""
-    folder = Path(tempfile.mkdtemp())
-    shutil.copytree(Path(base.__file__).parents[1], folder / "sandbox_worker")
-    subprocess.run(["chmod", "-R", "a+rX", str(folder)], check=True)
-    yield folder
-    shutil.rmtree(folder)
+def package() -> Iterator[Path]:
+    with readable_package() as folder:
+        yield folder
 
 
 def test_this_host_isolates(backend: Backend) -> None:
@@ -98,9 +92,9 @@ def test_weaker_boxes_must_be_allowed_and_say_why() -> None:
         backend.close()
 
 
-def test_an_ordinary_user_gets_weaker_boxes_only(readable_package: Path) -> None:
+def test_an_ordinary_user_gets_weaker_boxes_only(package: Path) -> None:
     done = subprocess.run(
-        ["/usr/bin/python3", "-B", "-c", AS_A_USER, str(readable_package)],
+        ["/usr/bin/python3", "-B", "-c", AS_A_USER, str(package)],
         user=65534, group=65534, extra_groups=[], cwd="/", capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.stderr == ""
@@ -125,12 +119,10 @@ def delegated_groups() -> Iterator[list[Path]]:
             inner.rmdir()
 
 
-def test_an_ordinary_user_with_delegated_groups_gets_full_boxes(
-    readable_package: Path, delegated_groups: list[Path]
-) -> None:
+def test_an_ordinary_user_with_delegated_groups_gets_full_boxes(package: Path, delegated_groups: list[Path]) -> None:
     joins = " && ".join(f"echo 0 > {folder}/cgroup.procs" for folder in delegated_groups)
     script = f'{joins} && exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@"'
-    program = ["/usr/bin/python3", "-B", "-c", AS_A_USER, str(readable_package)]
+    program = ["/usr/bin/python3", "-B", "-c", AS_A_USER, str(package)]
     done = subprocess.run(
         ["/bin/sh", "-c", script, "sh", *program], cwd="/", capture_output=True, text=True, check=False
     )
