@@ -6,6 +6,7 @@ Its containers have no network but their own loopback unless it is started with 
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -51,7 +52,18 @@ class Engine:
                 raise RuntimeError(f"The Docker Engine did not start:\n{(self.folder / 'log').read_text()[-4000:]}")
             time.sleep(0.1)
 
+    def _accepts(self) -> bool:
+        """Asked first, for the client loses its own socket where nobody listens."""
+        with socket.socket(socket.AF_UNIX) as asking:
+            try:
+                asking.connect(f"{self.folder}/docker.sock")
+            except OSError:
+                return False
+        return True
+
     def _answers(self) -> bool:
+        if not self._accepts():
+            return False
         try:
             client = docker.DockerClient(base_url=self.url, timeout=5)
         except DockerException:
