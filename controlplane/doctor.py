@@ -27,10 +27,9 @@ class DoctorError(Exception):
     """The program did not answer; holds what it said instead."""
 
 
-def examine_host(root: Path, data: Path, *, allow_weaker: bool) -> tuple[Finding, ...]:
+def examine_host(root: Path, data: Path) -> tuple[Finding, ...]:
     """root: of the clone; data: the folder of Assay's data. Raises DoctorError."""
     command = [sys.executable, "-m", "sandbox_worker.sandbox.doctor", "--data", str(data)]
-    command += ["--allow-weaker"] if allow_weaker else []
     try:
         done = subprocess.run(command, cwd=root, capture_output=True, timeout=_SECONDS, check=True)
         return msgspec.json.decode(done.stdout, type=tuple[Finding, ...])

@@ -92,7 +92,7 @@ def send_heartbeat(beat: dict[str, object]) -> None:
 
 def tell_refusal(error: HostCannotIsolateError) -> None:
     """For the pages. This process ends soon after it, whether or not the broker took it."""
-    found = (*host_findings(settings.data, allow_weaker=settings.allow_weaker), *refused(BUBBLEWRAP, error))
+    found = (*host_findings(settings.data, settings.boxes), *refused(BUBBLEWRAP, error))
     beat = refusal("sandbox", str(error), messages_of(found))
     telling = threading.Thread(target=_send_refusal, args=(beat,), name="refusal", daemon=True)
     telling.start()

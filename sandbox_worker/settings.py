@@ -6,13 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlparse
-from typing import cast, get_args
 
 from sandbox_worker.errors import SandboxWorkerError
-from sandbox_worker.sandbox.choose import BASE_IMAGE, Kind, Wanted
-from sandbox_worker.sandbox.daemon import DEFAULT as DEFAULT_ADDRESS
-
-_TRUE = ("1", "true", "yes")
+from sandbox_worker.sandbox.choose import Wanted, WantedError, wanted
 
 
 class SettingsError(SandboxWorkerError):
@@ -52,16 +48,10 @@ def _required(environment: Mapping[str, str], name: str) -> str:
 
 
 def _boxes(environment: Mapping[str, str]) -> Wanted:
-    kind = environment.get("ASSAY_SANDBOX_BACKEND") or "auto"
-    if kind not in get_args(Kind):
-        raise SettingsError(f"ASSAY_SANDBOX_BACKEND must be one of {', '.join(get_args(Kind))}, not {kind!r}")
-    return Wanted(
-        kind=cast(Kind, kind),
-        allow_weaker=environment.get("ASSAY_ALLOW_WEAKER_BOXES", "").lower() in _TRUE,
-        docker_url=environment.get("DOCKER_HOST") or DEFAULT_ADDRESS,
-        docker_image=environment.get("ASSAY_DOCKER_IMAGE") or BASE_IMAGE,
-        docker_runtime=environment.get("ASSAY_DOCKER_RUNTIME", ""),
-    )
+    try:
+        return wanted(environment)
+    except WantedError as error:
+        raise SettingsError(str(error)) from error
 
 
 def _slots(text: str) -> int:

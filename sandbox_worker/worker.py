@@ -13,7 +13,7 @@ from sandbox_worker.messages import RolloutBatch
 from sandbox_worker.outcomes import OutcomeWriter, SendMessage
 from sandbox_worker.policy_client import PolicyClient
 from sandbox_worker.rollout import Means, Rollout
-from sandbox_worker.sandbox.choose import BUBBLEWRAP, open_proved
+from sandbox_worker.sandbox.choose import open_proved
 from sandbox_worker.sandbox.examine import host_findings
 from sandbox_worker.sandbox.findings import Finding
 from sandbox_worker.sandbox.preflight import tried
@@ -44,7 +44,7 @@ class Worker:
         self._on_drain = on_drain
         store = open_store(settings.store_url)
         proved = open_proved(settings.boxes)
-        self._backend = proved.backend
+        self._backend, self._about = proved.backend, proved.about
         self._examination = Examination((*self._look_at_host(), *proved.findings), self._examine)
         self._boxes = Boxes(self._backend, starts_at_once=2 * (os.cpu_count() or 1))
         self._boxes.reap()
@@ -93,10 +93,10 @@ class Worker:
             self._examination.repeat_if_due(time.monotonic())
 
     def _examine(self) -> tuple[Finding, ...]:
-        return (*self._look_at_host(), *tried(self._backend, BUBBLEWRAP))
+        return (*self._look_at_host(), *tried(self._backend, self._about))
 
     def _look_at_host(self) -> tuple[Finding, ...]:
-        return host_findings(self._settings.data, allow_weaker=self._settings.allow_weaker)
+        return host_findings(self._settings.data, self._settings.boxes)
 
     def _status(self) -> dict[str, object]:
         counters = self._boxes.counters() | self.engine.counters() | self._writer.counters()

@@ -1,12 +1,12 @@
 """The one place that decides which kind of box this host gets."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, cast, get_args
 
-from sandbox_worker.sandbox.base import Backend, HostCannotIsolateError
+from sandbox_worker.sandbox.base import Backend, HostCannotIsolateError, SandboxError
 from sandbox_worker.sandbox.bubblewrap import BubblewrapBackend
-from sandbox_worker.sandbox.daemon import engine_address
+from sandbox_worker.sandbox.daemon import DEFAULT as DEFAULT_ADDRESS
 from sandbox_worker.sandbox.findings import Finding, UnprovedError, refused
 from sandbox_worker.sandbox.preflight import find_host, prove
 
@@ -14,6 +14,7 @@ BUBBLEWRAP = "bubblewrap"
 DOCKER = "docker"
 Kind = Literal["auto", "bubblewrap", "docker"]
 BASE_IMAGE = "assay/base"
+_TRUE = ("1", "true", "yes")
 
 
 @dataclass(frozen=True)
@@ -23,11 +24,29 @@ class Wanted:
     kind: Kind = "auto"
     """auto: bubblewrap if it can isolate here, else Docker if there is one."""
     allow_weaker: bool = False
-    docker_url: str = field(default_factory=engine_address)
+    docker_url: str = DEFAULT_ADDRESS
     docker_image: str = BASE_IMAGE
     """Of tasks that name none."""
     docker_runtime: str = ""
     """As the Engine names it: runc, runsc; empty for its default."""
+
+
+class WantedError(SandboxError):
+    """A variable of the environment asks for what there is not; names it."""
+
+
+def wanted(environment: Mapping[str, str]) -> Wanted:
+    """Raises WantedError."""
+    kind = environment.get("ASSAY_SANDBOX_BACKEND") or "auto"
+    if kind not in get_args(Kind):
+        raise WantedError(f"ASSAY_SANDBOX_BACKEND must be one of {', '.join(get_args(Kind))}, not {kind!r}")
+    return Wanted(
+        kind=cast(Kind, kind),
+        allow_weaker=environment.get("ASSAY_ALLOW_WEAKER_BOXES", "").lower() in _TRUE,
+        docker_url=environment.get("DOCKER_HOST") or DEFAULT_ADDRESS,
+        docker_image=environment.get("ASSAY_DOCKER_IMAGE") or BASE_IMAGE,
+        docker_runtime=environment.get("ASSAY_DOCKER_RUNTIME", ""),
+    )
 
 
 @dataclass(frozen=True)
@@ -35,11 +54,13 @@ class Proved:
     """A back end that was seen to isolate. Close it in the process that opened it."""
 
     backend: Backend
+    about: str
+    """Its name in the findings."""
     findings: tuple[Finding, ...]
 
 
 def open_proved(wanted: Wanted) -> Proved:
-    """Raises HostCannotIsolateError; an UnprovedError has the rows of every way that was tried."""
+    """Raises UnprovedError with the rows of every way that was tried."""
     rows: tuple[Finding, ...] = ()
     for about, make in ways(wanted):
         try:
@@ -50,7 +71,7 @@ def open_proved(wanted: Wanted) -> Proved:
 
 
 def open_backend(wanted: Wanted) -> Backend:
-    """For who does not ask what was found. Raises HostCannotIsolateError."""
+    """For who does not ask what was found. Raises UnprovedError."""
     return open_proved(wanted).backend
 
 
@@ -76,7 +97,7 @@ def docker_backend(wanted: Wanted) -> Backend:
 def proved(backend: Backend, about: str) -> Proved:
     """Closed where it does not isolate. Raises HostCannotIsolateError."""
     try:
-        return Proved(backend, prove(backend, about))
+        return Proved(backend, about, prove(backend, about))
     except BaseException:
         backend.close()
         raise

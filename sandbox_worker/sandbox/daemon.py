@@ -31,10 +31,6 @@ class EngineFacts:
     runtimes: tuple[str, ...]
 
 
-def engine_address() -> str:
-    return os.environ.get("DOCKER_HOST") or DEFAULT
-
-
 def ask_engine(address: str) -> EngineFacts:
     """Raises EngineAbsentError."""
     try:

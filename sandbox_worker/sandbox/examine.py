@@ -6,32 +6,34 @@ from pathlib import Path
 from sandbox_worker.sandbox import room
 from sandbox_worker.sandbox.base import HostCannotIsolateError
 from sandbox_worker.sandbox.binary import OLDEST, bundled_bubblewrap, numbers, version_of
-from sandbox_worker.sandbox.choose import BUBBLEWRAP, open_proved
-from sandbox_worker.sandbox.daemon import GVISOR, EngineAbsentError, EngineFacts, ask_engine, engine_address
-from sandbox_worker.sandbox.findings import HOST, Finding, State, found_of, refused
+from sandbox_worker.sandbox.choose import DOCKER, Wanted, open_proved
+from sandbox_worker.sandbox.daemon import GVISOR, EngineAbsentError, EngineFacts, ask_engine
+from sandbox_worker.sandbox.findings import HOST, Finding, State, UnprovedError, found_of
 from sandbox_worker.sandbox.kernel import kernel_findings
 
+_MEND_ENGINE = "Start it, or unset ASSAY_SANDBOX_BACKEND, so that bubblewrap makes the boxes."
 
-def examine(folder: Path, *, allow_weaker: bool) -> tuple[Finding, ...]:
+
+def examine(folder: Path, wanted: Wanted) -> tuple[Finding, ...]:
     """Everything, with boxes of its own. Raises nothing. folder: where the data is kept."""
-    return (*host_findings(folder, allow_weaker=allow_weaker), *box_findings(allow_weaker=allow_weaker))
+    return (*host_findings(folder, wanted), *box_findings(wanted))
 
 
-def box_findings(*, allow_weaker: bool) -> tuple[Finding, ...]:
+def box_findings(wanted: Wanted) -> tuple[Finding, ...]:
     try:
-        proved = open_proved(allow_weaker)
-    except HostCannotIsolateError as error:
-        return refused(BUBBLEWRAP, error)
+        proved = open_proved(wanted)
+    except UnprovedError as error:
+        return error.findings
     proved.backend.close()
     return proved.findings
 
 
-def host_findings(folder: Path, *, allow_weaker: bool) -> tuple[Finding, ...]:
+def host_findings(folder: Path, wanted: Wanted) -> tuple[Finding, ...]:
     """What there is, without boxes."""
     return (
-        *kernel_findings(allow_weaker=allow_weaker),
+        *kernel_findings(allow_weaker=wanted.allow_weaker or wanted.kind == DOCKER),
         found_of(HOST, "bubblewrap", bubblewrap),
-        *engine_findings(engine_address()),
+        *engine_findings(wanted),
         found_of(HOST, "disk", lambda: room.disk("disk", folder)),
         found_of(HOST, "memory", room.memory),
     )
@@ -60,13 +62,16 @@ def bundled_version() -> tuple[str, HostCannotIsolateError | None]:
     return found.version, None
 
 
-def engine_findings(address: str) -> tuple[Finding, ...]:
+def engine_findings(wanted: Wanted) -> tuple[Finding, ...]:
     """An Engine is not needed while bubblewrap makes the boxes."""
     try:
-        facts = ask_engine(address)
+        facts = ask_engine(wanted.docker_url)
     except EngineAbsentError as error:
+        state = State.MISSING if wanted.kind == DOCKER else State.NOT_NEEDED
         return (
-            Finding(HOST, "Docker Engine", State.NOT_NEEDED, f"none answers: {error}"),
+            Finding(
+                HOST, "Docker Engine", state, f"none answers: {error}", _MEND_ENGINE if wanted.kind == DOCKER else ""
+            ),
             Finding(HOST, "gVisor", State.NOT_NEEDED, "it comes with a Docker Engine"),
         )
     words = f"{facts.version} at {facts.address}; cgroups {facts.cgroups}; storage {facts.storage}"

@@ -9,7 +9,6 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from rich.console import Console
 
-from controlplane import environment
 from controlplane.doctor import EXIT, VERDICTS, DoctorError, as_advice, as_json, as_table, examine_host
 from wire.finding import Finding, worst
 
@@ -27,9 +26,8 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print the rows as JSON, for programs")
 
     def handle(self, *_args: object, json: bool, no_color: bool, **_options: object) -> None:
-        weaker = environment.read_flag("ASSAY_ALLOW_WEAKER_BOXES", False)
         try:
-            findings = examine_host(settings.BASE_DIR, settings.ASSAY_DATA, allow_weaker=weaker)
+            findings = examine_host(settings.BASE_DIR, settings.ASSAY_DATA)
         except DoctorError as error:
             raise CommandError(str(error), returncode=EXIT["missing"]) from error
         state = worst(findings)

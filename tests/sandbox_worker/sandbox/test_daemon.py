@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sandbox_worker.sandbox.daemon import EngineAbsentError, ask_engine, engine_address
+from sandbox_worker.sandbox.choose import Wanted
+from sandbox_worker.sandbox.daemon import EngineAbsentError, ask_engine
 from sandbox_worker.sandbox.examine import engine_findings
 from sandbox_worker.sandbox.findings import State
 from tests.engine import Engine
@@ -66,7 +67,7 @@ def test_a_real_engine_tells_what_it_is(engine: Engine) -> None:
 
 @pytest.mark.docker
 def test_its_rows_are_in_the_report(engine: Engine) -> None:
-    docker, gvisor, disk = engine_findings(engine.url)
+    docker, gvisor, disk = engine_findings(Wanted(docker_url=engine.url))
     assert (docker.name, docker.state) == ("Docker Engine", State.OK)
     assert engine.url in docker.found
     assert (gvisor.name, gvisor.state) == ("gVisor", State.NOT_NEEDED)
@@ -80,7 +81,7 @@ def test_gvisor_is_found_among_the_runtimes(tmp_path: Path) -> None:
         b' "DockerRootDir": "/nowhere/docker", "Runtimes": {"runsc": {}, "runc": {}}}'
     )
     with answering(tmp_path / "socket", http(body)) as address:
-        docker, gvisor, _ = engine_findings(address)
+        docker, gvisor, _ = engine_findings(Wanted(docker_url=address))
     assert docker.found == f"29.1 at {address}; cgroups v2 by systemd; storage overlay2"
     assert (gvisor.state, gvisor.found) == (State.OK, "runsc is among the Engine's runtimes: runc, runsc")
 
@@ -99,7 +100,7 @@ def test_gvisor_is_found_among_the_runtimes(tmp_path: Path) -> None:
 )
 def test_who_does_not_speak_like_one_is_none(tmp_path: Path, answer: bytes | None, words: str) -> None:
     with answering(tmp_path / "socket", answer) as address:
-        docker, gvisor = engine_findings(address)
+        docker, gvisor = engine_findings(Wanted(docker_url=address))
     assert (docker.state, gvisor.state) == (State.NOT_NEEDED, State.NOT_NEEDED)
     assert words in docker.found
     assert address in docker.found
@@ -128,8 +129,7 @@ def test_keys_that_cannot_be_read_are_no_crash(tmp_path: Path, monkeypatch: pyte
         ask_engine("tcp://127.0.0.1:9")
 
 
-def test_the_address_is_that_of_dockers_own_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("DOCKER_HOST", raising=False)
-    assert engine_address() == "unix:///var/run/docker.sock"
-    monkeypatch.setenv("DOCKER_HOST", "tcp://10.0.0.1:2375")
-    assert engine_address() == "tcp://10.0.0.1:2375"
+def test_an_engine_that_is_wanted_and_absent_is_missing() -> None:
+    docker, _ = engine_findings(Wanted(kind="docker", docker_url="unix:///nowhere/docker.sock"))
+    assert docker.state is State.MISSING
+    assert "ASSAY_SANDBOX_BACKEND" in docker.mend

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sandbox_worker.sandbox import room
+from sandbox_worker.sandbox.choose import Wanted
 from sandbox_worker.sandbox.examine import bubblewrap, examine
 from sandbox_worker.sandbox.findings import State, worst
 from tests.sandbox_worker.sandbox.boxes import groups_of
@@ -21,7 +22,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def test_the_report_has_host_and_boxes_and_leaves_nothing(tmp_path: Path) -> None:
-    rows = examine(tmp_path, allow_weaker=False)
+    rows = examine(tmp_path, Wanted(kind="bubblewrap"))
     assert [row.about for row in rows] == sorted((row.about for row in rows), reverse=True), "host, then boxes"
     assert worst(rows) in (State.OK, State.WEAKER), "a host of tests may be short of room"
     assert {row.name for row in rows if row.about == "bubblewrap"} >= {"memory", "processes", "cpu", "disk", "network"}
@@ -39,11 +40,11 @@ def test_a_program_prints_it(tmp_path: Path) -> None:
     assert any(str(tmp_path) in row["found"] for row in rows)
 
 
-@pytest.mark.parametrize(("arguments", "states"), [([], {"missing"}), (["--allow-weaker"], {"weaker"})])
-def test_a_user_without_groups_is_told_what_is_missing_or_weaker(arguments: list[str], states: set[str]) -> None:
+@pytest.mark.parametrize(("allowed", "states"), [("", {"missing"}), ("1", {"weaker"})])
+def test_a_user_without_groups_is_told_what_is_missing_or_weaker(allowed: str, states: set[str]) -> None:
     with readable_package() as package:
         done = subprocess.run(
-            [PYTHON, "-B", *COMMAND, "--data", "/tmp", *arguments],
+            [PYTHON, "-B", *COMMAND, "--data", "/tmp"], env=os.environ | {"ASSAY_ALLOW_WEAKER_BOXES": allowed},
             user=65534, group=65534, extra_groups=[], cwd=package, capture_output=True, text=True, check=True,
         )  # fmt: skip
     bad = [row for row in json.loads(done.stdout) if row["state"] in ("missing", "weaker")]

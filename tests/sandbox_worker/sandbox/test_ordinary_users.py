@@ -24,16 +24,16 @@ SLEEPER = "61616"
 START = """
 import json, os, sys, threading, time
 from sandbox_worker.sandbox.base import BoxSpec, HostCannotIsolateError, Limits
-from sandbox_worker.sandbox.choose import open_proved
+from sandbox_worker.sandbox.choose import Wanted, open_proved
 """
 REFUSED = f"""{START}
 try:
-    open_proved(False)
+    open_proved(Wanted(kind="bubblewrap"))
 except HostCannotIsolateError as error:
     print(json.dumps([error.missing, error.mend]))
 """
 WORK = f"""{START}
-proved = open_proved(False)
+proved = open_proved(Wanted(kind="bubblewrap"))
 backend, found = proved.backend, {{row.name: row.state for row in proved.findings}}
 small = BoxSpec(limits=Limits(memory_bytes=48 * 2**20, pids=8), label="9.1.1")
 box = backend.start(small)
@@ -71,7 +71,7 @@ print(json.dumps(dict(mounts=mounts, mounted=mounted, moved=moved, stays=open("/
                       outside=[os.readlink(f"/proc/self/fd/{fd}") for fd in open_files if fd > 2])))
 """
 HOLD = f"""{START}
-backend = open_proved(False).backend
+backend = open_proved(Wanted(kind="bubblewrap")).backend
 boxes = [backend.start(BoxSpec(label="9.9.1")) for _ in range(2)]
 for box in boxes:
     script = "setsid -f sleep {SLEEPER}; trap '' TERM; sleep {SLEEPER}"
@@ -82,7 +82,7 @@ print("ready", flush=True)
 time.sleep(60)
 """
 REAP = f"""{START}
-backend = open_proved(False).backend
+backend = open_proved(Wanted(kind="bubblewrap")).backend
 print(json.dumps([backend.reap(), backend.reap()]))
 backend.close()
 """
