@@ -45,7 +45,7 @@ class Conversation:
         visit = self._visit
         visit.ledger.came()
         try:
-            with _cut_off_when_cancelled(self._client):
+            with _cut_off_on(asyncio.CancelledError, self._client):
                 await self._converse()
         except NoPassageError as error:
             visit.refuse(error)
@@ -66,7 +66,7 @@ class Conversation:
         asked = self._visit.asked = asked_by(head)
         check(asked, self._allowlist)
         server = await self._upstreams.connect(asked, self._lookups, seconds=self._visit.caps.reach_seconds)
-        with server, _cut_off_when_cancelled(server):
+        with server, _cut_off_on(BaseException, server):
             if asked.is_tunnel:
                 self._is_established = True
                 await tunnel.carry(self._visit, self._client, server, self._parser.trailing_data[0])
@@ -115,9 +115,10 @@ def check(asked: Asked, allowlist: Allowlist) -> None:
 
 
 @contextlib.contextmanager
-def _cut_off_when_cancelled(connection: socket.socket) -> Iterator[None]:
+def _cut_off_on(error: type[BaseException], connection: socket.socket) -> Iterator[None]:
+    """At once, and so that the other side cannot take what it got for the whole."""
     try:
         yield
-    except asyncio.CancelledError:
+    except error:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
         raise

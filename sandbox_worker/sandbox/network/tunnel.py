@@ -20,9 +20,7 @@ async def carry(visit: Visit, client: socket.socket, server: socket.socket, earl
     try:
         hello = await _checked_hello(visit, client, early)
         visit.let_through()
-        visit.up(len(hello))
-        await send(server, hello)
-        await visit.relay(_pump(server, client, visit.down), _pump(client, server, visit.up))
+        await visit.relay(_pump(server, client, visit.down), _pump(client, server, visit.up, first=bytes(hello)))
     except NoPassageError:
         if visit.down_bytes == 0:
             await send(client, ACCESS_DENIED)
@@ -59,8 +57,10 @@ def _check_name(asked: Asked, name: str | None) -> None:
         raise NoPassageError(Verdict.SERVER_NAME_DIFFERS, words, name)
 
 
-async def _pump(source: socket.socket, sink: socket.socket, count: Callable[[int], None]) -> None:
-    while piece := await receive(source):
+async def _pump(source: socket.socket, sink: socket.socket, count: Callable[[int], None], first: bytes = b"") -> None:
+    piece = first or await receive(source)
+    while piece:
         count(len(piece))
         await send(sink, piece)
+        piece = await receive(source)
     sink.shutdown(socket.SHUT_WR)
