@@ -52,12 +52,19 @@ class Exchange:
         return event
 
     async def _up(self, event: h11.Event) -> None:
-        data = self._to_server.send(event) or b""
+        try:
+            data = self._to_server.send(event) or b""
+        except h11.LocalProtocolError as error:
+            raise bad("the request cannot be passed on") from error
         self._visit.up(len(data))
         await send(self._server, data)
 
     async def _down(self, event: h11.Event) -> None:
-        await send(self._client, self._to_client.send(event) or b"")
+        try:
+            data = self._to_client.send(event) or b""
+        except h11.LocalProtocolError as error:
+            raise unreachable(self._visit.asked, "its answer cannot be passed back", str(error)) from error
+        await send(self._client, data)
 
 
 def has_answered(parser: h11.Connection) -> bool:

@@ -13,6 +13,7 @@ from sandbox_worker.sandbox.network.request import Asked
 from sandbox_worker.sandbox.network.verdict import NoPassageError, Verdict
 
 PIECE = 64 * 2**10
+_LONGEST_WORDS = 500
 NOTHING_YET = Asked("", "", 0, b"")
 
 
@@ -27,7 +28,7 @@ class Visit:
     down_bytes: int = 0
     _at: datetime = field(default_factory=lambda: datetime.now(UTC))
     _began: float = field(default_factory=time.monotonic)
-    _idle: asyncio.Timeout = field(default_factory=lambda: asyncio.timeout(None))
+    _idle: asyncio.Timeout = field(default_factory=lambda: asyncio.Timeout(None))
 
     def up(self, size: int) -> None:
         """Before it is passed on. Raises NoPassageError."""
@@ -46,7 +47,7 @@ class Visit:
 
     def refuse(self, error: NoPassageError) -> None:
         self.verdict = error.verdict
-        self.words = f"{error.words} ({error.detail})" if error.detail else error.words
+        self.words = (f"{error.words} ({error.detail})" if error.detail else error.words)[:_LONGEST_WORDS]
 
     async def relay(self, answering: Coroutine[None, None, None], sending: Coroutine[None, None, None]) -> None:
         """Until the answer has ended, an error comes of either, or nothing has moved for too long."""

@@ -59,6 +59,7 @@ def test_a_plain_request_is_passed_on_and_written_down(
 def test_a_usual_client_gets_bodies_of_every_kind(place: Place, web: WebServer, trust: ssl.SSLContext) -> None:
     url = f"http://pkg.example:{web.port}"
     with client_of(place, trust) as client:
+        assert client.head(url).headers["Content-Length"] == "12345"
         assert client.get(f"{url}/chunks").content == b"hello" * CHUNKS
         assert client.get(f"{url}/bytes/3000000").content == bytes(3_000_000)
         assert client.post(url, content=b"x" * 500_000).content == b"x" * 500_000

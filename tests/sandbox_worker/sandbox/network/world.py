@@ -58,6 +58,11 @@ class _Handler(BaseHTTPRequestHandler):
         size = int(self.path[len("/bytes/") :]) if self.path.startswith("/bytes/") else None
         return self._answer(200, b"hello" if size is None else bytes(size))
 
+    def do_HEAD(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "12345")
+        self.end_headers()
+
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         if self.headers.get("Transfer-Encoding") == "chunked":
