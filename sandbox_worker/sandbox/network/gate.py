@@ -1,6 +1,7 @@
 """Lets the connections of one box in, no more at once and no faster than its caps say; lives on the proxy's loop."""
 
 import asyncio
+import contextlib
 import logging
 import socket
 
@@ -42,7 +43,8 @@ class Gate:
         if self._is_open:
             self._is_open = False
             self._look_away()
-            self._listener.close()
+            with self._listener, contextlib.suppress(OSError):
+                self._listener.shutdown(socket.SHUT_RDWR)  # the supervisor may still hold a copy
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
