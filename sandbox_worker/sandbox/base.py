@@ -128,6 +128,8 @@ class BoxSpec:
     env: tuple[tuple[str, str], ...] = ()
     label: str = ""
     """'<run>.<rollout>.<attempt>': found again by the reaper."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Patterns of hosts that its commands reach through a filtering proxy; none: no network at all."""
 
     @property
     def kind(self) -> "BoxSpec":

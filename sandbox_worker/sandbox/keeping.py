@@ -7,6 +7,9 @@ from contextlib import ExitStack
 
 from sandbox_worker.sandbox import layout
 from sandbox_worker.sandbox.base import Backend, Box, BoxSpec, BoxStartError, SandboxError
+from sandbox_worker.sandbox.network.allowlist import Allowlist
+from sandbox_worker.sandbox.network.environment import PORT
+from sandbox_worker.sandbox.network.proxy import Proxy
 from sandbox_worker.sandbox.renewing import Renewing
 from sandbox_worker.sandbox.supervised import SupervisedBox
 
@@ -18,6 +21,7 @@ class KeepingBackend(Backend):
         self._boxes: set[SupervisedBox] = set()
         self._lock = threading.Lock()
         self._closed = False
+        self._network: Proxy | None = None
         self._at_once = threading.BoundedSemaphore(max(4, 2 * (os.cpu_count() or 1)))
         self._renewing = Renewing(self._living)
 
@@ -36,6 +40,7 @@ class KeepingBackend(Backend):
                 with ExitStack() as undo:
                     box = self._start(spec, undo)
                 self._keep(box)
+                self._let_out(box, spec)
             except BoxStartError:
                 raise
             except SandboxError as error:
@@ -44,12 +49,33 @@ class KeepingBackend(Backend):
                 raise BoxStartError(f"The box did not start: {error}.") from error
         return box
 
+    def _let_out(self, box: SupervisedBox, spec: BoxSpec) -> None:
+        """To the hosts that it may reach, and to no other. Raises what keeps it from that, the box stopped."""
+        if not spec.allowed_hosts:
+            return
+        try:
+            allowlist = Allowlist.parse(spec.allowed_hosts)
+            network = self._proxy().serve(box.listener(PORT), allowlist, spec.label)
+        except (SandboxError, OSError):
+            box.stop()
+            raise
+        box.when_stopped(network.close)
+
+    def _proxy(self) -> Proxy:
+        """Made when the first box asks for it."""
+        with self._lock:
+            if self._network is None:
+                self._network = Proxy()
+            return self._network
+
     def close(self) -> None:
         with self._lock:
             boxes, was_closed, self._closed = list(self._boxes), self._closed, True
         with ExitStack() as everything:  # one box that does not stop keeps none of the others
             if not was_closed:
                 everything.callback(self._let_go)
+                if self._network:
+                    everything.callback(self._network.close)
                 everything.callback(self._renewing.close)
             for box in boxes:
                 everything.callback(box.stop)

@@ -31,6 +31,7 @@ from sandbox_worker.sandbox.base import (
 from sandbox_worker.sandbox.cgroups import OVERHEAD_PIDS
 from sandbox_worker.sandbox.channel import Channel, ChannelClosedError, ChannelTimeoutError, Reply
 from sandbox_worker.sandbox.ending import Counts, Report, box_ended, completed, not_run
+from sandbox_worker.sandbox.network.environment import proxy_environment
 
 FILE_SECONDS = 120.0
 GRACE_SECONDS = 10.0
@@ -141,7 +142,9 @@ class SupervisedBox(Box):
     def listener(self, port: int) -> socket.socket:
         """Who connects to this port of the box's own loopback is accepted here. Raises BoxDeadError, OSError."""
         reply = self._accepted(self._ask(["listen", str(port)], seconds=SESSION_SECONDS))
-        return socket.socket(fileno=descriptors.taken(self._body.pid, int(reply.fields[1])))
+        listener = socket.socket(fileno=descriptors.taken(self._body.pid, int(reply.fields[1])))
+        self._accepted(self._ask(["listen"], seconds=SESSION_SECONDS))
+        return listener
 
     def renew(self) -> None:
         """Its worker lives: the supervisor need not end it."""
@@ -250,7 +253,8 @@ class SupervisedBox(Box):
         return Counts() if self._killed else self._body.counts()
 
     def _environment(self, env: dict[str, str]) -> list[str]:
-        whole = BASE_ENV | {"HOME": self._spec.workdir} | dict(self._spec.env) | env
+        network = dict(proxy_environment()) if self._spec.allowed_hosts else {}
+        whole = BASE_ENV | {"HOME": self._spec.workdir} | network | dict(self._spec.env) | env
         return [f"{name}={value}" for name, value in whole.items()]
 
     def _resource_limits(self) -> str:

@@ -20,13 +20,15 @@ static int listening(unsigned short port) {
     return -1;
 }
 
-// Fields: listen, port. Replies with the number of the descriptor.
+// Fields: listen, port, or nothing once the worker has its copy. Replies with the number of the descriptor.
 void listen_for_worker(struct channel *channel, const struct fields *fields) {
+    static int listener = -1;
     drop_data(channel);
-    if (fields->count != 2) return refuse(channel, "listen takes a port");
-    int fd = listening((unsigned short)atoi(fields->at[1]));
-    if (fd < 0) return refuse(channel, "network: %s", strerror(errno));
+    if (listener >= 0) close(listener);
+    listener = -1;
+    if (fields->count > 1 && (listener = listening((unsigned short)atoi(fields->at[1]))) < 0)
+        return refuse(channel, "network: %s", strerror(errno));
     char number[16];
-    snprintf(number, sizeof number, "%d", fd);
+    snprintf(number, sizeof number, "%d", listener);
     reply(channel, 2, (const char *[]){"ok", number});
 }
