@@ -4,14 +4,16 @@ import os
 import threading
 from abc import abstractmethod
 from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 from sandbox_worker.sandbox import layout
 from sandbox_worker.sandbox.base import Backend, Box, BoxSpec, BoxStartError, SandboxError
-from sandbox_worker.sandbox.network.allowlist import Allowlist
 from sandbox_worker.sandbox.network.environment import PORT
-from sandbox_worker.sandbox.network.proxy import Proxy
 from sandbox_worker.sandbox.renewing import Renewing
 from sandbox_worker.sandbox.supervised import SupervisedBox
+
+if TYPE_CHECKING:
+    from sandbox_worker.sandbox.network.way_out import WayOut
 
 
 class KeepingBackend(Backend):
@@ -21,7 +23,7 @@ class KeepingBackend(Backend):
         self._boxes: set[SupervisedBox] = set()
         self._lock = threading.Lock()
         self._closed = False
-        self._network: Proxy | None = None
+        self._network: WayOut | None = None
         self._at_once = threading.BoundedSemaphore(max(4, 2 * (os.cpu_count() or 1)))
         self._renewing = Renewing(self._living)
 
@@ -54,18 +56,19 @@ class KeepingBackend(Backend):
         if not spec.allowed_hosts:
             return
         try:
-            allowlist = Allowlist.parse(spec.allowed_hosts)
-            network = self._proxy().serve(box.listener(PORT), allowlist, spec.label)
+            close = self._way_out().open(spec.allowed_hosts, spec.label, lambda: box.listener(PORT))
         except (SandboxError, OSError):
             box.stop()
             raise
-        box.when_stopped(network.close)
+        box.when_stopped(close)
 
-    def _proxy(self) -> Proxy:
+    def _way_out(self) -> "WayOut":
         """Made when the first box asks for it."""
+        from sandbox_worker.sandbox.network.way_out import WayOut  # noqa: PLC0415 (boxes without one need no package)
+
         with self._lock:
             if self._network is None:
-                self._network = Proxy()
+                self._network = WayOut()
             return self._network
 
     def close(self) -> None:
