@@ -1,14 +1,14 @@
 """The part of a Dockerfile that needs no Docker, read alike by the importer of tasks and by the maker of boxes.
 
-Boxes run on the host's own programs: FROM and LABEL are nothing to them, USER may only say what goes without saying.
-What no box can do is refused with its line, never half obeyed.
+A file that only copies into the working folder needs no image at all; RUN, and COPY to elsewhere, need one built. What
+cannot be built without Docker is refused with its line, never half obeyed.
 """
 
 import json
 import posixpath
 import re
 import shlex
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
@@ -17,7 +17,11 @@ PATH = f"{FOLDER}/Dockerfile"
 NEEDING_DOCKER = ("docker-compose.yaml", "docker-compose.yml", "compose.yaml", "compose.yml", ".dockerignore")
 """Files of environment/ that change what the Dockerfile makes."""
 _CONTINUED = re.compile(r"(?<!\\)\\\s*$")
+_HERE_DOCUMENT = re.compile(r"(?:^|\s)\d*<<-?\s*[\"']?[A-Za-z_]")
 _ROOT = ("root", "0", "root:root", "root:0", "0:root", "0:0")
+_BOX_USER = ("1000", "1000:1000")
+BASE = "assay/base"
+"""The base that needs no image: the programs of the host, or in Docker the bundled image of this name."""
 
 
 class DockerfileError(Exception):
@@ -57,13 +61,49 @@ class Copy:
 
 
 @dataclass(frozen=True)
+class Folder:
+    """What WORKDIR makes."""
+
+    path: str
+    instruction: Instruction
+
+
+@dataclass(frozen=True)
+class Run:
+    command: tuple[str, ...]
+    """The shell form is a call of /bin/sh already."""
+    workdir: str
+    """Absolute; / before the first WORKDIR."""
+    env: tuple[tuple[str, str], ...]
+    as_root: bool
+    instruction: Instruction
+
+
+Step = Copy | Folder | Run
+
+
+@dataclass(frozen=True)
 class Dockerfile:
     base: str = ""
     workdir: str = ""
     """Absolute; empty where the file names none."""
     env: tuple[tuple[str, str], ...] = ()
     """The last of a name counts."""
-    copies: tuple[Copy, ...] = ()
+    as_root: bool = True
+    """Whose RUN it is from here on; a box's own user in any case has one uid."""
+    steps: tuple[Step, ...] = ()
+    """In order: what changes files."""
+
+    @property
+    def copies(self) -> tuple[Copy, ...]:
+        return tuple(step for step in self.steps if isinstance(step, Copy))
+
+    def needs_build(self, workdir: str) -> bool:
+        """Whether its files are more than copies into the working folder."""
+        return any(
+            isinstance(step, Run) or (isinstance(step, Copy) and _relative(step.target, workdir) is None)
+            for step in self.steps
+        )
 
 
 def read_dockerfile(text: str) -> Dockerfile:
@@ -83,13 +123,23 @@ def placed(copies: Collection[Copy], workdir: str, names: Collection[str]) -> di
     found: dict[str, str] = {}
     makers: dict[str, Copy] = {}
     for copy in copies:
-        for source in copy.sources:
-            new = _copied(copy, source, workdir, names)
-            found |= new
-            makers |= dict.fromkeys(new, copy)
+        for path, name in landed(copy, names, lambda path: path == workdir).items():
+            if inside := _relative(path, workdir):
+                found[inside] = name
+                makers[inside] = copy
     folders = {str(parent) for path in found for parent in PurePosixPath(path).parents}
     for path in sorted(folders & found.keys()):
         raise makers[path].instruction.error(f"makes {path}, which another COPY makes a folder")
+    return found
+
+
+def landed(copy: Copy, names: Collection[str], is_folder: Callable[[str], bool]) -> dict[str, str]:
+    """By their absolute paths, the names that this COPY puts there; is_folder tells what stands there before.
+
+    Raises DockerfileError."""
+    found: dict[str, str] = {}
+    for source in copy.sources:
+        found |= _copied(copy, source, names, is_folder)
     return found
 
 
@@ -121,16 +171,21 @@ def _obeyed(found: Dockerfile, instruction: Instruction) -> Dockerfile:
         raise instruction.needs_docker("comes before FROM")
     match instruction.word:
         case "WORKDIR":
-            return replace(found, workdir=_absolute(found, _only_word(instruction)))
+            workdir = _absolute(found, _only_word(instruction))
+            return replace(found, workdir=workdir, steps=(*found.steps, Folder(workdir, instruction)))
         case "ENV":
             return replace(found, env=found.env + _pairs(instruction))
         case "COPY":
-            return replace(found, copies=(*found.copies, _copy(found, instruction)))
-        case "USER" if _only_word(instruction) not in _ROOT:
-            raise instruction.needs_docker("is not supported: a box has one user")
-        case "USER" | "LABEL":
+            return replace(found, steps=(*found.steps, _copy(found, instruction)))
+        case "RUN":
+            return replace(found, steps=(*found.steps, _run(found, instruction)))
+        case "USER" if _only_word(instruction) not in _ROOT + _BOX_USER:
+            raise instruction.needs_docker("is not supported: a box has one user, 1000")
+        case "USER":
+            return replace(found, as_root=_only_word(instruction) in _ROOT)
+        case "LABEL":
             return found
-    raise instruction.needs_docker("is not supported without a build")
+    raise instruction.needs_docker("is not supported")
 
 
 def _only_base(found: Dockerfile, instruction: Instruction) -> str:
@@ -190,14 +245,41 @@ def _copy(found: Dockerfile, instruction: Instruction) -> Copy:
     return Copy(tuple(sources), absolute, into, instruction)
 
 
-def _listed(instruction: Instruction) -> list[str]:
+def _run(found: Dockerfile, instruction: Instruction) -> Run:
+    text = instruction.rest
+    if text.startswith("--"):
+        raise instruction.needs_docker("with options is not supported")
+    if not text or "\0" in text or _HERE_DOCUMENT.search(text):
+        raise instruction.needs_docker("must hold a command, and no here-document")
+    listed = _list_of_texts(text)  # as Docker has it: what is no list is a command line, such as [ -f a ]
+    command = ("/bin/sh", "-c", text) if listed is None else tuple(listed)
+    if not command or not command[0] or any("\0" in word or not _is_text(word) for word in command):
+        raise instruction.needs_docker("must hold a command")
+    return Run(command, found.workdir or "/", found.env, found.as_root, instruction)
+
+
+def _is_text(word: str) -> bool:
+    """A list in JSON may hold half a character."""
     try:
-        words = json.loads(instruction.rest)
-    except (ValueError, RecursionError):
-        words = None
-    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        word.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _listed(instruction: Instruction) -> list[str]:
+    words = _list_of_texts(instruction.rest)
+    if words is None:
         raise instruction.needs_docker("is not a list of texts")
     return words
+
+
+def _list_of_texts(text: str) -> list[str] | None:
+    try:
+        words = json.loads(text) if text.startswith("[") else None
+    except (ValueError, RecursionError):
+        return None
+    return words if isinstance(words, list) and all(isinstance(word, str) for word in words) else None
 
 
 def _absolute(found: Dockerfile, path: str) -> str:
@@ -205,22 +287,23 @@ def _absolute(found: Dockerfile, path: str) -> str:
     return "/" + posixpath.normpath(posixpath.join("/", found.workdir, path)).lstrip("/")
 
 
-def _copied(copy: Copy, source: str, workdir: str, names: Collection[str]) -> dict[str, str]:
-    """One source, by the path in the working folder. Nothing leads out of environment/: Docker, too, stops there."""
+def _copied(copy: Copy, source: str, names: Collection[str], is_folder: Callable[[str], bool]) -> dict[str, str]:
+    """One source. Nothing leads out of environment/: Docker, too, stops there."""
     root = posixpath.normpath(f"/{source}").lstrip("/")
     if root in names:
-        into = copy.into_folder or copy.target == workdir
+        into = copy.into_folder or is_folder(copy.target)
         below = {posixpath.basename(root) if into else "": root}
     else:
         below = {name[len(root) :].lstrip("/"): name for name in names if not root or name.startswith(f"{root}/")}
     if not below:
         raise copy.instruction.error(f"names {source}, which is not in {FOLDER}/")
-    return {_inside(copy, workdir, posixpath.join(copy.target, rest).rstrip("/")): name for rest, name in below.items()}
+    found = {posixpath.join(copy.target, rest).rstrip("/"): name for rest, name in below.items()}
+    if "" in found:
+        raise copy.instruction.error("cannot put a file in place of /")
+    return found
 
 
-def _inside(copy: Copy, workdir: str, path: str) -> str:
-    """Relative to the working folder."""
+def _relative(path: str, workdir: str) -> str | None:
+    """Below the working folder ('.' for itself), or None."""
     inside = posixpath.relpath(path, workdir)
-    if inside.split("/")[0] in (".", ".."):
-        raise copy.instruction.needs_docker(f"leads out of the working folder {workdir}")
-    return inside
+    return None if inside.split("/")[0] == ".." else inside

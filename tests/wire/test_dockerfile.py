@@ -1,6 +1,6 @@
 import pytest
 
-from wire.dockerfile import DockerfileError, placed, read_dockerfile
+from wire.dockerfile import DockerfileError, Run, placed, read_dockerfile
 
 NAMES = {"Dockerfile", "files/words.txt", "files/data/in.txt"}
 
@@ -43,15 +43,60 @@ def test_the_environment_is_read_as_docker_does(line: str, env: dict[str, str]) 
     assert dict(read_dockerfile(f"FROM x\nENV {line}\n").env) == env
 
 
-@pytest.mark.parametrize("user", ["root", "0", "root:root", "0:0"])
-def test_the_user_that_goes_without_saying_may_be_named(user: str) -> None:
-    assert read_dockerfile(f"FROM x\nUSER {user}\n").base == "x"
+@pytest.mark.parametrize(
+    ("user", "as_root"),
+    [("root", True), ("0", True), ("root:root", True), ("0:0", True), ("1000", False), ("1000:1000", False)],
+)
+def test_the_users_that_a_box_has_may_be_named(user: str, as_root: bool) -> None:
+    assert read_dockerfile(f"FROM x\nUSER {user}\n").as_root is as_root
+
+
+def test_a_command_is_run_where_and_as_the_lines_before_it_say() -> None:
+    text = 'FROM x\nRUN a && \\\n  b $HOME\nENV A=1\nWORKDIR /app\nUSER 1000\nRUN ["b", "$A"]\nENV A=2\n'
+    first, last = (step for step in read_dockerfile(text).steps if isinstance(step, Run))
+    assert (first.command, first.workdir, first.env, first.as_root) == (
+        ("/bin/sh", "-c", "a &&   b $HOME"),
+        "/",
+        (),
+        True,
+    )
+    assert (last.command, last.workdir, last.env, last.as_root) == (("b", "$A"), "/app", (("A", "1"),), False)
+
+
+@pytest.mark.parametrize("text", ["[ -f a ]", "[1]", "[[ a == a ]]"])
+def test_what_is_no_list_of_texts_is_a_line_for_the_shell(text: str) -> None:
+    (run,) = read_dockerfile(f"FROM x\nRUN {text}\n").steps
+    assert isinstance(run, Run)
+    assert run.command == ("/bin/sh", "-c", text)
+
+
+@pytest.mark.parametrize(
+    ("lines", "needed"),
+    [
+        ("COPY files/ /app/", False),
+        ("COPY files/ /app/deep/", False),
+        ("WORKDIR /srv\nWORKDIR /app", False),
+        ("USER 1000\nENV A=1", False),
+        ("RUN true", True),
+        ("COPY files/ /opt/", True),
+        ("COPY files/ /app/../opt/", True),
+        ("COPY files/ /", True),
+    ],
+)
+def test_only_what_reaches_beyond_the_working_folder_needs_a_build(lines: str, needed: bool) -> None:
+    assert read_dockerfile(f"FROM x\nWORKDIR /app\n{lines}\n").needs_build("/app") is needed
 
 
 @pytest.mark.parametrize(
     ("text", "line", "word"),
     [
-        ("FROM x\nRUN apt-get update \\\n && true\n", 2, "RUN"),
+        ("FROM x\nRUN --mount=type=cache,target=/c true\n", 2, "RUN"),
+        ("FROM x\nRUN <<EOF\ntrue\nEOF\n", 2, "RUN"),
+        ("FROM x\nRUN cat <<-'EOF' >a\nhi\nEOF\n", 2, "RUN"),
+        ("FROM x\nRUN\n", 2, "RUN"),
+        ("FROM x\nRUN []\n", 2, "RUN"),
+        ('FROM x\nRUN ["a\\u0000"]\n', 2, "RUN"),
+        ('FROM x\nRUN ["a\\ud800"]\n', 2, "RUN"),
         ("FROM x\n\n# y\nADD a /app/\n", 4, "ADD"),
         ("FROM x AS build\n", 1, "FROM"),
         ("FROM --platform=linux/amd64 x\n", 1, "FROM"),
@@ -110,6 +155,10 @@ def test_a_file_without_from_is_refused() -> None:
         ("COPY files/words.txt Dockerfile .", {"words.txt", "Dockerfile"}),
         ("COPY files/data/ \\\n  /app/in/", {"in/in.txt"}),
         ("COPY\tfiles/words.txt\tlist", {"list"}),
+        ("COPY files/ /etc/", set()),
+        ("COPY files/ /application/", set()),
+        ("COPY files/ /app/../etc/", set()),
+        ("COPY files/ /", set()),
         ("", set()),
     ],
 )
@@ -124,9 +173,7 @@ def test_a_later_copy_wins() -> None:
 @pytest.mark.parametrize(
     ("copies", "problem"),
     [
-        ("COPY files/ /etc/", "leads out of the working folder"),
-        ("COPY files/ /application/", "leads out of the working folder"),
-        ("COPY files/ /app/../etc/", "leads out of the working folder"),
+        ("COPY nothing/ /etc/", "names nothing/, which is not in environment/"),
         ("COPY nothing/ /app/", "names nothing/, which is not in environment/"),
         ("COPY ../tests/ /app/", r"names \.\./tests/, which is not in environment/"),
         ("COPY Dockerfile /app/data\nCOPY files/ /app/", "makes data, which another COPY makes a folder"),
