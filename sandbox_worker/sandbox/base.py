@@ -130,6 +130,8 @@ class BoxSpec:
     """'<run>.<rollout>.<attempt>': found again by the reaper."""
     allowed_hosts: tuple[str, ...] = ()
     """Patterns of hosts that its commands reach through a filtering proxy; none: no network at all."""
+    image: str = ""
+    """'sha256:…' of an image whose files are its root; empty: the host's programs. The working folder begins empty."""
 
     @property
     def kind(self) -> "BoxSpec":

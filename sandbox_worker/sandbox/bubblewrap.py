@@ -4,15 +4,18 @@ import itertools
 import os
 import re
 import socket
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 
 from sandbox_worker.sandbox import launch, layout
 from sandbox_worker.sandbox.base import BoxSpec, BoxStartError, Usage
-from sandbox_worker.sandbox.binary import Bubblewrap
+from sandbox_worker.sandbox.binary import Bubblewrap, bundled_bubblewrap, numbers
 from sandbox_worker.sandbox.cgroups import Cgroup, CgroupTree
 from sandbox_worker.sandbox.channel import Channel, ChannelClosedError, ChannelTimeoutError, await_writer, pair
 from sandbox_worker.sandbox.ending import Counts
+from sandbox_worker.sandbox.image_root import OLDEST as OLDEST_WITH_OVERLAYS
+from sandbox_worker.sandbox.image_root import ImageRoot
 from sandbox_worker.sandbox.keeping import KeepingBackend
 from sandbox_worker.sandbox.owner import Owner
 from sandbox_worker.sandbox.processes import BoxProcesses
@@ -24,6 +27,8 @@ from sandbox_worker.sandbox.supervised import Body, SupervisedBox
 from sandbox_worker.sandbox.uids import UidPool
 
 START_SECONDS = 30.0
+FindRoot = Callable[[str, str, ExitStack], ImageRoot]
+"""Of an image by its digest, for a working folder, until the stack is closed."""
 
 
 @dataclass(frozen=True)
@@ -67,10 +72,12 @@ class BubblewrapBody(Body):
 class BubblewrapBackend(KeepingBackend):
     """Its starter thread must live as long as the worker: the parent-death signal of the boxes hangs on it."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, find_root: FindRoot | None = None) -> None:
         self.isolation = describe(host)
         self.weaker = host.weaker
         self._host = host
+        self._find_root = find_root
+        self._overlaying: Bubblewrap | None = None
         self._owner = Owner.this_process()
         self._uids = UidPool() if host.own_uids else None
         self._starter = Starter()
@@ -86,12 +93,15 @@ class BubblewrapBackend(KeepingBackend):
         self._starter.close()
         os.close(self._program)
         self._host.bubblewrap.close()
+        if self._overlaying:
+            self._overlaying.close()
         if self._host.tree:
             self._host.tree.remove_owner(self._owner)
 
     def _start(self, spec: BoxSpec, undo: ExitStack) -> SupervisedBox:
         release = undo.enter_context(ExitStack())
-        uid = self._take_uid(release)
+        root = self._root(spec, release)
+        uid = self._take_uid(release, root)
         cgroup = self._make_cgroup(spec, undo)
         ours, theirs = pair()
         undo.callback(ours.close)
@@ -99,8 +109,9 @@ class BubblewrapBackend(KeepingBackend):
             handed_over.callback(theirs.close)
             inherited = launch.hand_over(spec, theirs.fileno(), self._program, self._filter, handed_over)
             errors = launch.memory("errors", b"", handed_over)
-            words = layout.arguments(spec, inherited)
-            process = self._starter.start(launch.launch(self._host.bubblewrap, cgroup, uid, words, inherited, errors))
+            words = layout.arguments(spec, inherited, root)
+            bubblewrap = self._with_overlays() if root else self._host.bubblewrap
+            process = self._starter.start(launch.launch(bubblewrap, cgroup, uid, words, inherited, errors))
             undo.callback(process.wait)
             undo.callback(process.kill)
             theirs.close()
@@ -110,9 +121,27 @@ class BubblewrapBackend(KeepingBackend):
         undo.pop_all()
         return box
 
-    def _take_uid(self, release: ExitStack) -> int | None:
+    def _root(self, spec: BoxSpec, release: ExitStack) -> ImageRoot | None:
+        if not spec.image:
+            return None
+        if self._find_root is None:
+            raise BoxStartError(f"This back end knows no images, and the box wants {spec.image}.")
+        return self._find_root(spec.image, spec.workdir, release)
+
+    def _with_overlays(self) -> Bubblewrap:
+        """The system's if it is new enough, else the wheel's. Raises HostCannotIsolateError."""
+        if numbers(self._host.bubblewrap.version) >= OLDEST_WITH_OVERLAYS:
+            return self._host.bubblewrap
+        with self._lock:
+            if self._overlaying is None:
+                self._overlaying = bundled_bubblewrap()
+            return self._overlaying
+
+    def _take_uid(self, release: ExitStack, root: ImageRoot | None) -> int | None:
         if self._uids is None:
             return None
+        if root and root.writable:
+            return root.writable.uid
         uid = self._uids.take()
         release.callback(self._uids.give_back, uid)
         return uid

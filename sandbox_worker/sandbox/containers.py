@@ -31,7 +31,8 @@ class Recipe:
 
 
 def create(api: APIClient, spec: BoxSpec, image: str, recipe: Recipe) -> str:
-    """The id of a new container that was not started. Raises docker's APIError."""
+    """The id of a new container that was not started. Raises docker's APIError, and BoxStartError."""
+    layout.check_workdir(spec.workdir)
     made: dict[str, Any] = api.create_container(
         image,
         entrypoint=[_PROGRAM],

@@ -6,7 +6,6 @@ from abc import abstractmethod
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from sandbox_worker.sandbox import layout
 from sandbox_worker.sandbox.base import Backend, Box, BoxSpec, BoxStartError, SandboxError
 from sandbox_worker.sandbox.network.environment import PORT
 from sandbox_worker.sandbox.renewing import Renewing
@@ -36,7 +35,6 @@ class KeepingBackend(Backend):
         """Of what all boxes shared, once, when none is left."""
 
     def start(self, spec: BoxSpec) -> Box:
-        layout.check_workdir(spec.workdir)
         with self._at_once:
             try:
                 with ExitStack() as undo:

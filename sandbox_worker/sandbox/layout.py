@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandbox_worker.sandbox.base import BoxSpec, BoxStartError
+from sandbox_worker.sandbox.image_root import ImageRoot
 
 UID = 1000
 PYTHON = "/usr/bin/python3"
@@ -15,7 +16,7 @@ SHARED_MEMORY = "/dev/shm"
 LEASE_SECONDS = 120
 """A box whose worker has not been heard of for so long ends itself."""
 _SHARED_MEMORY_BYTES = 8 * 2**20
-_SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _TAKEN = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/proc", "/dev", "/sys")
 
 ETC = {
@@ -47,14 +48,17 @@ class Inherited:
         return (self.channel, self.program, self.seccomp, *self.etc.values())
 
 
-def arguments(spec: BoxSpec, inherited: Inherited) -> list[str]:
+def arguments(spec: BoxSpec, inherited: Inherited, root: ImageRoot | None = None) -> list[str]:
     """Raises BoxStartError for a working folder that no box can have."""
+    if root and root.writable:
+        return building(spec, inherited, root, as_root=root.writable.as_root)
     return [
         *isolation(),
-        *system_folders(),
+        *(image_folders(root) if root else system_folders()),
         *own_folders(spec, inherited),
         *("--seccomp", str(inherited.seccomp)),
         *("--remount-ro", "/dev", "--remount-ro", "/"),  # else both are writable and without a limit
+        *(root.sealed() if root else ()),
         *("--chdir", spec.workdir, "--", inherited.program_path),
         *supervisor_words(spec, inherited.channel, inherited.channel),
     ]
@@ -70,9 +74,20 @@ def quota_folders(spec: BoxSpec) -> list[str]:
     return list(dict.fromkeys((spec.workdir, *SCRATCH, SHARED_MEMORY)))
 
 
-def isolation() -> list[str]:
+def building(spec: BoxSpec, inherited: Inherited, root: ImageRoot, *, as_root: bool) -> list[str]:
+    """A box that writes to its root: into folders of bounded size, of which the builder makes a layer."""
     return [
-        *("--unshare-all", "--unshare-user", "--disable-userns", "--uid", str(UID), "--gid", str(UID)),
+        *isolation(0 if as_root else UID),
+        *image_folders(root),
+        *("--seccomp", str(inherited.seccomp), "--remount-ro", "/dev"),
+        *("--chdir", "/", "--", inherited.program_path),
+        *supervisor_words(spec, inherited.channel, inherited.channel),
+    ]
+
+
+def isolation(uid: int = UID) -> list[str]:
+    return [
+        *("--unshare-all", "--unshare-user", "--disable-userns", "--uid", str(uid), "--gid", str(uid)),
         *("--new-session", "--die-with-parent", "--as-pid-1", "--cap-drop", "ALL"),
         *("--clearenv", "--setenv", "LANG", "C.UTF-8", "--hostname", "box"),
     ]
@@ -80,15 +95,31 @@ def isolation() -> list[str]:
 
 def system_folders() -> list[str]:
     words = ["--ro-bind", "/usr", "/usr"]
-    for name in _SYSTEM:
+    for name in SYSTEM:
         path = Path("/", name)
         if path.is_symlink():
             words += ("--symlink", str(path.readlink()), str(path))
         elif path.is_dir():
             words += ("--ro-bind", str(path), str(path))
-    for name in _HOST_ETC:
-        words += ("--ro-bind-try", name, name)
-    return [*words, "--proc", "/proc", "--dev", "/dev", *tmpfs(SHARED_MEMORY, _SHARED_MEMORY_BYTES, mode="1777")]
+    return [*words, *host_etc(), *kernel_folders()]
+
+
+def image_folders(root: ImageRoot) -> list[str]:
+    words = root.words()
+    if root.usr:
+        for path in (Path("/", name) for name in SYSTEM):
+            if path.is_dir() and not path.is_symlink():
+                words += ("--ro-bind", str(path), str(path))
+        words += host_etc()
+    return [*words, *kernel_folders()]
+
+
+def host_etc() -> list[str]:
+    return [word for name in _HOST_ETC for word in ("--ro-bind-try", name, name)]
+
+
+def kernel_folders() -> list[str]:
+    return ["--proc", "/proc", "--dev", "/dev", *tmpfs(SHARED_MEMORY, _SHARED_MEMORY_BYTES, mode="1777")]
 
 
 def own_folders(spec: BoxSpec, inherited: Inherited) -> list[str]:

@@ -49,3 +49,8 @@ def is_mapped(wanted: range, uid_map: str) -> bool:
     """Whether one line of /proc/<pid>/uid_map has all of them."""
     lines = [[int(part) for part in line.split()] for line in uid_map.splitlines()]
     return any(inside <= wanted.start and wanted.stop <= inside + length for inside, _, length in lines)
+
+
+def image_uid() -> int:
+    """Whose files the layers of images are, and who builds on them: beside those of the boxes."""
+    return available().start - 1
