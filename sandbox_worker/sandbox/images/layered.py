@@ -1,0 +1,172 @@
+"""Builds recipes for bubblewrap: a layer for each instruction that changes files, each made once by its digest."""
+
+import logging
+import os
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from sandbox_worker.sandbox.base import Limits
+from sandbox_worker.sandbox.images import folder as folders
+from sandbox_worker.sandbox.images import host_base, locks
+from sandbox_worker.sandbox.images.copying import made_by, write_tar
+from sandbox_worker.sandbox.images.errors import (
+    BuildError,
+    BuildTimedOutError,
+    MissingImageError,
+    MissingProgramError,
+    UnsupportedImageError,
+    WrongArchitectureError,
+)
+from sandbox_worker.sandbox.images.merged import Merged
+from sandbox_worker.sandbox.images.recipe import BuiltImage, ImageBuilder, Recipe, next_digest
+from sandbox_worker.sandbox.images.run_step import StepRequest
+from sandbox_worker.sandbox.images.steps import run_step
+from sandbox_worker.sandbox.images.store import ImageStore, Record
+from sandbox_worker.sandbox.images.workspace import workspace_of
+from wire.dockerfile import BASE, Copy, DockerfileError, Folder, Instruction, Run, Step
+
+log = logging.getLogger(__name__)
+
+MOST_LAYERS = 60
+"""A mount's options fit on one page."""
+NEEDED = ("bash", "mkdir")
+"""Without them no command can be given, and no test be run."""
+_FOLDERS = ("/usr/local/bin", "/usr/bin", "/bin")
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_ENV = (("PATH", _PATH), ("HOME", "/root"), ("LANG", "C.UTF-8"), ("TAR_OPTIONS", "--no-same-owner"))
+"""A build has no capability, so that as root, too, it gives no file to another user."""
+
+
+@dataclass(frozen=True)
+class Building:
+    """One build under way."""
+
+    recipe: Recipe
+    limits: Limits
+    check: Callable[[], None]
+    deadline: float
+
+
+class LayeredBuilder(ImageBuilder):
+    def __init__(self, store: ImageStore, *, allow_weaker: bool = False) -> None:
+        self._store = store
+        self._allow_weaker = allow_weaker
+
+    def knows(self, base: str) -> bool:
+        return not is_host(base) and self._store.named(base) is not None
+
+    def build(self, recipe: Recipe, limits: Limits, check: Callable[[], None]) -> BuiltImage:
+        digest, record = self.base(recipe.dockerfile.base)
+        chain = [digest]
+        for step in recipe.dockerfile.steps:
+            chain.append(next_digest(chain[-1], step, recipe.files))
+        said = ""
+        final = self._store.record(chain[-1]) if len(chain) > 1 else record
+        if final is None:
+            with locks.held(self._store.lock_path(chain[-1], "build"), check=check):
+                building = Building(recipe, limits, check, time.monotonic() + recipe.seconds)
+                final, said = self._build(building, chain, record)
+        return self._built(chain[-1], final, recipe, limits, said)
+
+    def base(self, name: str) -> tuple[str, Record]:
+        """The digest and the layers that FROM begins with. Raises MissingImageError, WrongArchitectureError."""
+        if is_host(name):
+            base = host_base.digest()
+            return base, Record(base=base, machine=platform.machine())
+        digest = self._store.named(name)
+        record = self._store.record(digest) if digest else None
+        if digest is None or record is None:
+            raise MissingImageError(name)
+        if record.machine != platform.machine():
+            raise WrongArchitectureError(name, record.machine, platform.machine())
+        return digest, record
+
+    def _build(self, building: Building, chain: list[str], base: Record) -> tuple[Record, str]:
+        """From the last step that was made before, by this host or another."""
+        steps = building.recipe.dockerfile.steps
+        done, record, said = 0, base, []
+        for number in range(len(steps), 0, -1):
+            if (found := self._store.record(chain[number])) is not None:
+                done, record = number, found
+                break
+        for number, step in enumerate(steps[done:], start=done):
+            building.check()
+            log.info("building %s, step %d of %d: %s", chain[-1], number + 1, len(steps), where(step.instruction))
+            record, words = self._step(building, record, step)
+            said.append(f"{where(step.instruction)}\n{words}" if words else where(step.instruction))
+            self._store.keep(chain[number + 1], record)
+        return record, "\n".join(said)
+
+    def _step(self, building: Building, record: Record, step: Step) -> tuple[Record, str]:
+        place = where(step.instruction)
+        if len(record.layers) >= MOST_LAYERS:
+            raise UnsupportedImageError(f"{place}: an image of more than {MOST_LAYERS} layers")
+        tar_place = folders.new_place(self._store.folder)
+        try:
+            if isinstance(step, Run):
+                return self._run(building, record, step, tar_place / "layer.tar")
+            return self._copy(building, record, step, tar_place / "layer.tar"), ""
+        finally:
+            folders.remove(tar_place)
+
+    def _copy(self, building: Building, record: Record, step: Copy | Folder, tar: Path) -> Record:
+        merged = self.merged(record)
+        try:
+            made = made_by(step, building.recipe.files, merged)
+        except DockerfileError as error:
+            raise BuildError(where(step.instruction), error.why) from error
+        if all(file is None and merged.find(path) for path, file in made.items()):
+            return record  # a folder that was there
+        write_tar(tar, made, merged)
+        return replace(record, layers=(*record.layers, self._store.adopt(tar)))
+
+    def _run(self, building: Building, record: Record, step: Run, tar: Path) -> tuple[Record, str]:
+        place = where(step.instruction)
+        if step.command[0].startswith("/") and self.merged(record).find(step.command[0]) is None:
+            raise MissingProgramError(f"{step.command[0]} ({place})")
+        with locks.held(self._store.folder / "locks" / "builds", check=building.check):
+            seconds = building.deadline - time.monotonic()
+            if seconds <= 0:
+                raise BuildTimedOutError(place, f"the {building.recipe.seconds:.0f} s of the build are over")
+            said = run_step(self._request(building, record, step, seconds, tar), place, building.check)
+        return replace(record, layers=(*record.layers, self._store.adopt(tar))), said
+
+    def _request(self, building: Building, record: Record, step: Run, seconds: float, tar: Path) -> StepRequest:
+        return StepRequest(
+            parent=os.getpid(),
+            layers=self._store.layers(record),
+            host_usr=bool(record.base),
+            scratch=str(self._store.folder / "scratch"),
+            owner=self._store.owner,
+            command=step.command,
+            workdir=step.workdir,
+            env=tuple((dict(_ENV) | dict(record.env) | dict(step.env)).items()),
+            as_root=step.as_root,
+            limits=building.limits,
+            seconds=seconds,
+            label=f"build.{step.instruction.line}",
+            allow_weaker=self._allow_weaker,
+            target=str(tar),
+        )
+
+    def merged(self, record: Record) -> Merged:
+        return Merged(self._store.layers(record), host_usr=bool(record.base))
+
+    def _built(self, digest: str, record: Record, recipe: Recipe, limits: Limits, said: str) -> BuiltImage:
+        merged = self.merged(record)
+        for program in NEEDED:
+            if not any(merged.find(f"{folder}/{program}") for folder in _FOLDERS):
+                raise MissingProgramError(program)
+        workspace = workspace_of(merged, recipe.workdir, limits.disk_bytes)
+        return BuiltImage(digest if record.layers else "", record.env, workspace, record.size, said)
+
+
+def where(instruction: Instruction) -> str:
+    return f"environment/Dockerfile, line {instruction.line} ({instruction.word} {instruction.rest[:120]})"
+
+
+def is_host(base: str) -> bool:
+    return base.partition(":")[0] == BASE
