@@ -21,7 +21,7 @@ _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _BASE_ENV = (("PATH", _PATH), ("HOME", "/tmp"), ("LANG", "C.UTF-8"), ("TERM", "dumb"))
 
 
-def box_spec(attempt: Attempt, workdir: str, env: tuple[tuple[str, str], ...]) -> BoxSpec:
+def box_spec(attempt: Attempt, workdir: str, env: tuple[tuple[str, str], ...], image: str = "") -> BoxSpec:
     """The same for the agent's box and the fresh one."""
     request = attempt.request
     return BoxSpec(
@@ -29,6 +29,7 @@ def box_spec(attempt: Attempt, workdir: str, env: tuple[tuple[str, str], ...]) -
         workdir=workdir,
         env=tuple((dict(_BASE_ENV) | dict(env)).items()),
         label=f"{request.run_id}.{request.rollout_id}.{request.attempt}",
+        image=image,
     )
 
 

@@ -7,8 +7,9 @@ import time
 from contextlib import ExitStack
 
 from sandbox_worker.attempt import Attempt, AttemptCancelledError
-from sandbox_worker.boxes import Boxes, BoxUse, box_spec
+from sandbox_worker.boxes import Boxes, BoxUse, box_limits, box_spec
 from sandbox_worker.carrying import Carrying, Load
+from sandbox_worker.environment import with_image
 from sandbox_worker.errors import BoundaryError, boundary, describe
 from sandbox_worker.grading.fresh_box import grade, ungradable
 from sandbox_worker.messages import Ending, GradeReport, Outcome, Phases, PolicyCall, Round, ScriptedCall
@@ -17,7 +18,9 @@ from sandbox_worker.observation import recordable
 from sandbox_worker.policy import Policy
 from sandbox_worker.policy_client import PolicyClient
 from sandbox_worker.round_loop import RoundLoop
-from sandbox_worker.sandbox.base import Box, BoxFileError, BoxSpentError
+from sandbox_worker.sandbox.base import Box, BoxFileError, BoxSpentError, SandboxError
+from sandbox_worker.sandbox.images.errors import ImageError
+from sandbox_worker.sandbox.images.recipe import ImageBuilder
 from sandbox_worker.scripted import ScriptedPolicy
 from sandbox_worker.task_archive import DamagedArchiveError
 from sandbox_worker.task_content import TaskContent, Tasks
@@ -31,9 +34,17 @@ class Means:
     """What every attempt of this process uses."""
 
     def __init__(
-        self, *, boxes: Boxes, tasks: Tasks, tokenizers: Tokenizers, policy_client: PolicyClient, incarnation: str
+        self,
+        *,
+        boxes: Boxes,
+        images: ImageBuilder,
+        tasks: Tasks,
+        tokenizers: Tokenizers,
+        policy_client: PolicyClient,
+        incarnation: str,
     ) -> None:
         self.boxes = boxes
+        self.images = images
         self.carrying = Carrying()
         self.tasks = tasks
         self.tokenizers = tokenizers
@@ -73,9 +84,9 @@ class Rollout:
     def _play(self) -> tuple[Ending, GradeReport]:
         self._attempt.check()
         began = time.monotonic()
-        task = self._task()
+        task = self._built(self._task())
         policy = self._policy(task)
-        spec = box_spec(self._attempt, task.workdir, _env(self._request.policy, task))
+        spec = box_spec(self._attempt, task.workdir, _env(self._request.policy, task), task.image)
         with ExitStack() as carried:
             with self._means.boxes.lease(spec, self._attempt, self._use) as box:
                 with boundary("box"):
@@ -97,6 +108,16 @@ class Rollout:
             try:
                 return self._means.tasks.get(self._request.task_key, self._request.task_digest)
             except (StoreError, DamagedArchiveError) as error:
+                raise BoundaryError("worker", describe(error)) from error
+
+    def _built(self, task: TaskContent) -> TaskContent:
+        """Before the agent starts: an environment that cannot be made is the task's fault, and never graded."""
+        with boundary("task"):
+            try:
+                return with_image(task, self._means.images, box_limits(self._request.profile), self._attempt.check)
+            except ImageError:
+                raise
+            except (SandboxError, StoreError, OSError) as error:
                 raise BoundaryError("worker", describe(error)) from error
 
     def _mark(self, phase: str, began: float) -> float:

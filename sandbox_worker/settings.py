@@ -23,6 +23,8 @@ class Settings:
     """Rollouts at once."""
     boxes: Wanted
     """Which kind; one that isolates less than the default says so at each heartbeat."""
+    images: Path
+    """Where this host keeps the images of its boxes, for all its workers."""
 
     @property
     def data(self) -> Path:
@@ -37,7 +39,17 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
         store_url=_required(environment, "ASSAY_STORE_URL"),
         slots=_slots(environment.get("ASSAY_SANDBOX_SLOTS", "32")),
         boxes=_boxes(environment),
+        images=images_folder(environment),
     )
+
+
+def images_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """One for the host where the worker is root, one for the user where it is not."""
+    if named := environment.get("ASSAY_IMAGES", ""):
+        return Path(named)
+    if os.geteuid() == 0:
+        return Path("/var/cache/assay/images")
+    return Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "assay/images"
 
 
 def _required(environment: Mapping[str, str], name: str) -> str:

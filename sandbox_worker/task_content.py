@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from sandbox_worker.sandbox.images.recipe import Recipe, RecipeFile
 from sandbox_worker.task_archive import TaskArchiveError, TaskFile, check_digest, pack, read_archive
 from wire.dockerfile import FOLDER, NEEDING_DOCKER, PATH, Dockerfile, DockerfileError, placed, read_dockerfile
 from wire.store import Store
 
 _CACHE_BYTES = 128 * 2**20
+_BUILD_SECONDS, _MOST_BUILD_SECONDS = 600.0, 7200.0
 _CANARY = re.compile(r"\A(?:\s*(?:<!--.*?canary.*?-->|#.*canary.*)[ \t]*(?:\n|\Z))+\s*", re.IGNORECASE)
 _HOST_VARIABLE = re.compile(r"\$\{(\w+)(?::-(?P<default>[^}]*))?\}")
 _ROUND = re.compile(r"solution/rounds/[^/]+\.sh")
@@ -29,11 +31,16 @@ class TaskContent:
     """For the box in which the reference solution acts, and no other."""
     environment: bytes
     """The agent's files, a tar for the working folder."""
+    recipe: Recipe
+    """Of the image, where the environment is one that must be built."""
+    needs_build: bool
     tests: tuple[TaskFile, ...]
     """With paths below tests/; delivered after the agent is dead."""
     solution: tuple[str, ...]
     """Scripts, one a round; empty without a reference solution."""
     size: int
+    image: str = ""
+    """The digest of what was built; empty while nothing was."""
 
 
 class Tasks:
@@ -79,13 +86,16 @@ def read_task(files: Mapping[str, TaskFile]) -> TaskContent:
     workdir = _workdir(settings, dockerfile)
     if "tests/test.sh" not in files:
         raise TaskArchiveError("the task has no tests/test.sh")
+    below = {path.removeprefix(f"{FOLDER}/"): file for path, file in files.items() if path.startswith(f"{FOLDER}/")}
     return TaskContent(
         instruction=_instruction(files),
         workdir=workdir,
         env=tuple((dict(dockerfile.env) | _resolved(settings, "environment")).items()),
         verifier_env=tuple(_resolved(settings, "verifier").items()),
         solution_env=tuple(_resolved(settings, "solution").items()),
-        environment=pack(_agent_files(files, dockerfile, workdir)),
+        environment=pack(_agent_files(below, dockerfile, workdir)),
+        recipe=_recipe(settings, dockerfile, below, workdir),
+        needs_build=dockerfile.needs_build(workdir),
         tests=tuple(file for path, file in files.items() if path.startswith("tests/")),
         solution=_solution(files),
         size=sum(len(file.data) for file in files.values()),
@@ -150,9 +160,19 @@ def _workdir(settings: Mapping[str, Any], dockerfile: Dockerfile) -> str:
     return workdir
 
 
-def _agent_files(files: Mapping[str, TaskFile], dockerfile: Dockerfile, workdir: str) -> list[TaskFile]:
+def _recipe(settings: Mapping[str, Any], dockerfile: Dockerfile, below: Mapping[str, TaskFile], workdir: str) -> Recipe:
+    seconds = _table(settings, "environment").get("build_timeout_sec", _BUILD_SECONDS)
+    if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 < seconds <= _MOST_BUILD_SECONDS:
+        raise TaskArchiveError(
+            f"task.toml: environment.build_timeout_sec is {seconds!r}, and must be above 0 and at most"
+            f" {_MOST_BUILD_SECONDS} seconds"
+        )
+    files = {name: RecipeFile(file.data, file.executable) for name, file in below.items()}
+    return Recipe(dockerfile, files, workdir, float(seconds))
+
+
+def _agent_files(below: Mapping[str, TaskFile], dockerfile: Dockerfile, workdir: str) -> list[TaskFile]:
     """The agent's files relative to the working folder."""
-    below = {path.removeprefix(f"{FOLDER}/"): file for path, file in files.items() if path.startswith(f"{FOLDER}/")}
     try:
         found = placed(dockerfile.copies, workdir, below)
     except DockerfileError as error:

@@ -16,6 +16,8 @@ from sandbox_worker.rollout import Means, Rollout
 from sandbox_worker.sandbox.choose import open_proved
 from sandbox_worker.sandbox.examine import host_findings
 from sandbox_worker.sandbox.findings import Finding
+from sandbox_worker.sandbox.images.layered import LayeredBuilder
+from sandbox_worker.sandbox.images.store import ImageStore
 from sandbox_worker.sandbox.preflight import tried
 from sandbox_worker.settings import Settings
 from sandbox_worker.task_content import Tasks
@@ -43,7 +45,8 @@ class Worker:
         self._settings = settings
         self._on_drain = on_drain
         store = open_store(settings.store_url)
-        proved = open_proved(settings.boxes)
+        images = ImageStore(settings.images, store)
+        proved = open_proved(settings.boxes, images)
         self._backend, self._about = proved.backend, proved.about
         self._examination = Examination((*self._look_at_host(), *proved.findings), self._examine)
         self._boxes = Boxes(self._backend, starts_at_once=2 * (os.cpu_count() or 1))
@@ -53,6 +56,7 @@ class Worker:
         self._writer = OutcomeWriter(store, self._incarnation.id, send)
         means = Means(
             boxes=self._boxes,
+            images=LayeredBuilder(images, allow_weaker=settings.boxes.allow_weaker),
             tasks=Tasks(store),
             tokenizers=Tokenizers(store),
             policy_client=self._policy_client,

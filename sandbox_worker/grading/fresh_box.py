@@ -46,7 +46,7 @@ def grade(boxes: Boxes, task: TaskContent, load: Load, attempt: Attempt, use: Bo
     load is put down as soon as the box has the agent's folder.
     """
     began = time.monotonic()
-    spec = box_spec(attempt, task.workdir, task.env + task.verifier_env)
+    spec = box_spec(attempt, task.workdir, task.env + task.verifier_env, task.image)
     with boxes.lease(spec, attempt, use) as box, boundary("grader"):
         try:
             box.restore(load.archive)

@@ -8,6 +8,7 @@ from sandbox_worker.sandbox.base import Backend, HostCannotIsolateError, Sandbox
 from sandbox_worker.sandbox.bubblewrap import BubblewrapBackend
 from sandbox_worker.sandbox.daemon import DEFAULT as DEFAULT_ADDRESS
 from sandbox_worker.sandbox.findings import Finding, UnprovedError, refused
+from sandbox_worker.sandbox.images.store import ImageStore
 from sandbox_worker.sandbox.preflight import find_host, prove
 
 BUBBLEWRAP = "bubblewrap"
@@ -59,10 +60,10 @@ class Proved:
     findings: tuple[Finding, ...]
 
 
-def open_proved(wanted: Wanted) -> Proved:
+def open_proved(wanted: Wanted, images: ImageStore | None = None) -> Proved:
     """Raises UnprovedError with the rows of every way that was tried."""
     rows: tuple[Finding, ...] = ()
-    for about, make in ways(wanted):
+    for about, make in ways(wanted, images):
         try:
             return proved(make(), about)
         except HostCannotIsolateError as error:
@@ -75,14 +76,14 @@ def open_backend(wanted: Wanted) -> Backend:
     return open_proved(wanted).backend
 
 
-def ways(wanted: Wanted) -> Iterator[tuple[str, Callable[[], Backend]]]:
+def ways(wanted: Wanted, images: ImageStore | None) -> Iterator[tuple[str, Callable[[], Backend]]]:
     """The strong before the weaker."""
     if wanted.kind != DOCKER:
-        yield BUBBLEWRAP, lambda: BubblewrapBackend(find_host(allow_weaker=False))
+        yield BUBBLEWRAP, lambda: BubblewrapBackend(find_host(allow_weaker=False), images.lease if images else None)
     if wanted.kind != BUBBLEWRAP:
         yield DOCKER, lambda: docker_backend(wanted)
     if wanted.kind != DOCKER and wanted.allow_weaker:
-        yield BUBBLEWRAP, lambda: BubblewrapBackend(find_host(allow_weaker=True))
+        yield BUBBLEWRAP, lambda: BubblewrapBackend(find_host(allow_weaker=True), images.lease if images else None)
 
 
 def docker_backend(wanted: Wanted) -> Backend:

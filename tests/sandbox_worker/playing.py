@@ -1,6 +1,6 @@
 """Plays one rollout with everything real but the policy's head."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from sandbox_worker.attempt import Attempt
@@ -8,18 +8,33 @@ from sandbox_worker.boxes import Boxes
 from sandbox_worker.messages import Outcome, RolloutRequest
 from sandbox_worker.policy_client import PolicyClient
 from sandbox_worker.rollout import Means, Rollout
-from sandbox_worker.sandbox.base import Backend
+from sandbox_worker.sandbox.base import Backend, Limits
+from sandbox_worker.sandbox.images.errors import MissingImageError
+from sandbox_worker.sandbox.images.recipe import BuiltImage, ImageBuilder, Recipe
 from sandbox_worker.task_content import Tasks
 from sandbox_worker.tokenization import Tokenizers
 from wire.store import Store
 
 
+class NoImages(ImageBuilder):
+    """For tasks that need none."""
+
+    def knows(self, base: str) -> bool:
+        return False
+
+    def build(self, recipe: Recipe, limits: Limits, check: Callable[[], None]) -> BuiltImage:
+        raise MissingImageError(recipe.dockerfile.base)
+
+
 @contextmanager
-def means_of(backend: Backend, store: Store, *, outage_seconds: float = 5.0) -> Iterator[Means]:
+def means_of(
+    backend: Backend, store: Store, *, outage_seconds: float = 5.0, images: ImageBuilder | None = None
+) -> Iterator[Means]:
     client = PolicyClient(connections=8, outage_seconds=outage_seconds)
     try:
         yield Means(
             boxes=Boxes(backend, starts_at_once=4),
+            images=images or NoImages(),
             tasks=Tasks(store),
             tokenizers=Tokenizers(store),
             policy_client=client,
@@ -29,8 +44,15 @@ def means_of(backend: Backend, store: Store, *, outage_seconds: float = 5.0) -> 
         client.close()
 
 
-def play(backend: Backend, store: Store, request: RolloutRequest, *, outage_seconds: float = 5.0) -> Outcome:
-    with means_of(backend, store, outage_seconds=outage_seconds) as means:
+def play(
+    backend: Backend,
+    store: Store,
+    request: RolloutRequest,
+    *,
+    outage_seconds: float = 5.0,
+    images: ImageBuilder | None = None,
+) -> Outcome:
+    with means_of(backend, store, outage_seconds=outage_seconds, images=images) as means:
         outcome = Rollout(Attempt(request), means).play()
     assert outcome is not None
     return outcome

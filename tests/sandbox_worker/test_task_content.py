@@ -50,11 +50,34 @@ def test_the_last_workdir_and_the_env_are_used() -> None:
     assert dict(content.env) == {"A": "1", "B": "two words", "C": "three words"}
 
 
-@pytest.mark.parametrize(("word", "rest"), [("RUN", "apt-get install x"), ("COPY", "files /etc/x"), ("USER", "nobody")])
+@pytest.mark.parametrize(
+    ("word", "rest"), [("RUN", "--mount=type=ssh git clone x"), ("COPY", "--link files /etc/x"), ("USER", "nobody")]
+)
 def test_what_needs_docker_is_refused_with_its_line(word: str, rest: str) -> None:
     dockerfile = f"FROM base\nWORKDIR /app\n\n{word} {rest}\n"
     with pytest.raises(TaskArchiveError, match=rf"^environment/Dockerfile, line 4: needs Docker: {word} "):
         read(task_files(environment__Dockerfile=dockerfile))
+
+
+@pytest.mark.parametrize(
+    ("line", "needed"),
+    [("RUN make", True), ("COPY files /etc/x", True), ("COPY files deep", False), ("ENV A=1", False)],
+)
+def test_only_some_environments_need_an_image(line: str, needed: bool) -> None:
+    content = read(task_files(environment__Dockerfile=f"FROM base\nWORKDIR /app\n{line}\n"))
+    assert content.needs_build is needed
+    assert content.recipe.files["files/words.txt"].data == b"one\ntwo\n"
+
+
+def test_a_task_may_say_how_long_its_build_may_take() -> None:
+    assert read(task_files()).recipe.seconds == 600.0
+    assert read(task_files(task_DOTtoml="[environment]\nbuild_timeout_sec = 30\n")).recipe.seconds == 30.0
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "'long'", "nan", "inf", "1e9"])
+def test_a_build_without_a_bound_is_refused(value: str) -> None:
+    with pytest.raises(TaskArchiveError, match=r"environment\.build_timeout_sec is .*at most 7200"):
+        read(task_files(task_DOTtoml=f"[environment]\nbuild_timeout_sec = {value}\n"))
 
 
 @pytest.mark.parametrize(

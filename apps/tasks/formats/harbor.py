@@ -104,7 +104,7 @@ def require(files: tuple[ContentFile, ...]) -> None:
     paths = {file.path for file in files}
     for path in (f"{FOLDER}/{name}" for name in NEEDING_DOCKER):
         if path in paths:
-            raise TaskFormatError(path, "", None, "needs Docker", "Keep to a Dockerfile without a build.")
+            raise TaskFormatError(path, "", None, "needs Docker", "Keep to a Dockerfile without it.")
     needed = {
         "task.toml": "Add it: it may be empty but for schema_version.",
         "instruction.md": "Add what the agent is to do.",
@@ -202,9 +202,7 @@ def workspace_of(files: tuple[ContentFile, ...], dockerfile: Dockerfile, workdir
 
 
 def not_made(error: DockerfileError) -> TaskFormatError:
-    way_out = (
-        "Boxes use the host's programs: keep to FROM, WORKDIR, ENV, and COPY from environment/ to the working folder."
-    )
+    way_out = "Keep to FROM, WORKDIR, ENV, USER 1000 or root, COPY from environment/, and RUN without options."
     return TaskFormatError(PATH, f"line {error.line}", error.instruction or None, error.why, way_out)
 
 

@@ -237,7 +237,8 @@ def test_the_workspace_is_what_copy_puts_into_the_working_folder(tmp_path: Path)
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("COPY files/ /etc/", "needs Docker: COPY leads out of the working folder /app"),
+        ("COPY --link files/ /etc/", "needs Docker: COPY with options is not supported"),
+        ("RUN --mount=type=ssh true", "needs Docker: RUN with options is not supported"),
         ("USER agent", "needs Docker: USER is not supported"),
     ],
 )
