@@ -71,9 +71,9 @@ def open_proved(wanted: Wanted, images: ImageStore | None = None) -> Proved:
     raise UnprovedError(rows)
 
 
-def open_backend(wanted: Wanted) -> Backend:
+def open_backend(wanted: Wanted, images: ImageStore | None = None) -> Backend:
     """For who does not ask what was found. Raises UnprovedError."""
-    return open_proved(wanted).backend
+    return open_proved(wanted, images).backend
 
 
 def ways(wanted: Wanted, images: ImageStore | None) -> Iterator[tuple[str, Callable[[], Backend]]]:

@@ -7,12 +7,22 @@ import pytest
 
 from sandbox_worker.sandbox.base import Backend
 from sandbox_worker.sandbox.choose import Wanted, open_backend
+from sandbox_worker.sandbox.images.store import ImageStore
+from tests.servers import make_data_folder, remove_data_folder
 from wire.store import FolderStore
 
 
 @pytest.fixture(scope="session")
-def backend() -> Iterator[Backend]:
-    opened = open_backend(Wanted(kind="bubblewrap"))
+def host_images() -> Iterator[ImageStore]:
+    """Of the back end; made by the first test that needs an image."""
+    folder = make_data_folder()
+    yield ImageStore(folder / "images")
+    remove_data_folder(folder)
+
+
+@pytest.fixture(scope="session")
+def backend(host_images: ImageStore) -> Iterator[Backend]:
+    opened = open_backend(Wanted(kind="bubblewrap"), host_images)
     yield opened
     opened.close()
 
