@@ -36,11 +36,16 @@ class Settings:
 def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
     return Settings(
         broker_url=_required(environment, "ASSAY_BROKER_URL"),
-        store_url=_required(environment, "ASSAY_STORE_URL"),
+        store_url=store_url(environment),
         slots=_slots(environment.get("ASSAY_SANDBOX_SLOTS", "32")),
         boxes=_boxes(environment),
         images=images_folder(environment),
     )
+
+
+def store_url(environment: Mapping[str, str] = os.environ) -> str:
+    """Raises SettingsError."""
+    return _required(environment, "ASSAY_STORE_URL")
 
 
 def images_folder(environment: Mapping[str, str] = os.environ) -> Path:

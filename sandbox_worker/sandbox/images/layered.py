@@ -169,4 +169,5 @@ def where(instruction: Instruction) -> str:
 
 
 def is_host(base: str) -> bool:
-    return base.partition(":")[0] == BASE
+    """With another tag it is the bundled image, which is the same on every host."""
+    return base in (BASE, f"{BASE}:latest")
