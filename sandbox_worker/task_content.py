@@ -10,11 +10,20 @@ from typing import Any
 
 from sandbox_worker.sandbox.images.recipe import Recipe, RecipeFile
 from sandbox_worker.task_archive import TaskArchiveError, TaskFile, check_digest, pack, read_archive
-from wire.dockerfile import FOLDER, NEEDING_DOCKER, PATH, Dockerfile, DockerfileError, placed, read_dockerfile
+from wire.dockerfile import (
+    FOLDER,
+    MOST_BUILD_SECONDS,
+    NEEDING_DOCKER,
+    PATH,
+    Dockerfile,
+    DockerfileError,
+    placed,
+    read_dockerfile,
+)
 from wire.store import Store
 
 _CACHE_BYTES = 128 * 2**20
-_BUILD_SECONDS, _MOST_BUILD_SECONDS = 600.0, 7200.0
+_BUILD_SECONDS = 600.0
 _CANARY = re.compile(r"\A(?:\s*(?:<!--.*?canary.*?-->|#.*canary.*)[ \t]*(?:\n|\Z))+\s*", re.IGNORECASE)
 _HOST_VARIABLE = re.compile(r"\$\{(\w+)(?::-(?P<default>[^}]*))?\}")
 _ROUND = re.compile(r"solution/rounds/[^/]+\.sh")
@@ -162,10 +171,10 @@ def _workdir(settings: Mapping[str, Any], dockerfile: Dockerfile) -> str:
 
 def _recipe(settings: Mapping[str, Any], dockerfile: Dockerfile, below: Mapping[str, TaskFile], workdir: str) -> Recipe:
     seconds = _table(settings, "environment").get("build_timeout_sec", _BUILD_SECONDS)
-    if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 < seconds <= _MOST_BUILD_SECONDS:
+    if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 < seconds <= MOST_BUILD_SECONDS:
         raise TaskArchiveError(
             f"task.toml: environment.build_timeout_sec is {seconds!r}, and must be above 0 and at most"
-            f" {_MOST_BUILD_SECONDS} seconds"
+            f" {MOST_BUILD_SECONDS:g} seconds"
         )
     files = {name: RecipeFile(file.data, file.executable) for name, file in below.items()}
     return Recipe(dockerfile, files, workdir, float(seconds))

@@ -20,6 +20,7 @@ _CONTINUED = re.compile(r"(?<!\\)\\\s*$")
 _HERE_DOCUMENT = re.compile(r"(?:^|\s)\d*<<-?\s*[\"']?[A-Za-z_]")
 _ROOT = ("root", "0", "root:root", "root:0", "0:root", "0:0")
 _BOX_USER = ("1000", "1000:1000")
+MOST_BUILD_SECONDS = 7200.0
 BASE = "assay/base"
 """The base that needs no image: the programs of the host, or in Docker the bundled image of this name."""
 

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from apps.tasks.formats.errors import TaskFormatError
+from wire.dockerfile import MOST_BUILD_SECONDS
 
 PATH = "task.toml"
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
@@ -191,10 +192,13 @@ def value_checks(settings: TaskToml) -> list[Verified]:
         settings.environment.network_mode,
         settings.environment.os,
     )
+    seconds = settings.environment.build_timeout_sec
+    build_bound = f"must be above 0 and at most {MOST_BUILD_SECONDS:g}"
     return [
         ("schema_version", version, version.startswith("1."), "only schema 1.x is read"),
         ("task.name", name, valid_name(name), "must look like org/name"),
         ("metadata.assay_rounds", rounds, 1 <= rounds <= MAX_ROUNDS, f"must be from 1 to {MAX_ROUNDS}"),
+        ("environment.build_timeout_sec", seconds, 0 < seconds <= MOST_BUILD_SECONDS, build_bound),
         ("environment.os", system, system == "linux", "only linux is supported"),
         ("environment.network_mode", network, network != "allowlist", "network allow-lists are not supported"),
         ("verifier.environment_mode", mode, mode != "separate", "a separate verifier image is not supported"),

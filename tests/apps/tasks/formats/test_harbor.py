@@ -113,6 +113,8 @@ def test_a_missing_file_is_named(path: str, tmp_path: Path) -> None:
         ("[task\n", "line 2", "is not TOML"),
         ('[agent]\ntimeout_sec = "long"', "agent.timeout_sec", "Expected `float"),
         ("[agent]\ntimeout_sec = -1", "agent.timeout_sec", "above 0"),
+        ("[environment]\nbuild_timeout_sec = 7201", "environment.build_timeout_sec", "at most 7200"),
+        ("[environment]\nbuild_timeout_sec = nan", "environment.build_timeout_sec", "at most 7200"),
         ("[agent]\ntimeout_sec = nan", "agent.timeout_sec", "above 0"),
         ("[agent]\ntimeout_sec = true", "agent.timeout_sec", "Expected"),
         ("[task]\nkeywords = ['a', 1]", "task.keywords[1]", "Expected `str`"),
