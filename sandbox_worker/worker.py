@@ -46,7 +46,7 @@ class Worker:
         self._on_drain = on_drain
         store = open_store(settings.store_url)
         images = ImageStore(settings.images, store)
-        proved = open_proved(settings.boxes, images)
+        proved = open_proved(settings.boxes, images.lease)
         self._backend, self._about = proved.backend, proved.about
         self._examination = Examination((*self._look_at_host(), *proved.findings), self._examine)
         self._boxes = Boxes(self._backend, starts_at_once=2 * (os.cpu_count() or 1))

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from typing import Literal, cast, get_args
 
 from sandbox_worker.sandbox.base import Backend, HostCannotIsolateError, SandboxError
-from sandbox_worker.sandbox.bubblewrap import BubblewrapBackend
+from sandbox_worker.sandbox.bubblewrap import BubblewrapBackend, FindRoot
 from sandbox_worker.sandbox.daemon import DEFAULT as DEFAULT_ADDRESS
 from sandbox_worker.sandbox.findings import Finding, UnprovedError, refused
-from sandbox_worker.sandbox.images.store import ImageStore
 from sandbox_worker.sandbox.preflight import find_host, prove
 
 BUBBLEWRAP = "bubblewrap"
@@ -60,10 +59,10 @@ class Proved:
     findings: tuple[Finding, ...]
 
 
-def open_proved(wanted: Wanted, images: ImageStore | None = None) -> Proved:
+def open_proved(wanted: Wanted, find_root: FindRoot | None = None) -> Proved:
     """Raises UnprovedError with the rows of every way that was tried."""
     rows: tuple[Finding, ...] = ()
-    for about, make in ways(wanted, images):
+    for about, make in ways(wanted, find_root):
         try:
             return proved(make(), about)
         except HostCannotIsolateError as error:
@@ -71,19 +70,19 @@ def open_proved(wanted: Wanted, images: ImageStore | None = None) -> Proved:
     raise UnprovedError(rows)
 
 
-def open_backend(wanted: Wanted, images: ImageStore | None = None) -> Backend:
+def open_backend(wanted: Wanted, find_root: FindRoot | None = None) -> Backend:
     """For who does not ask what was found. Raises UnprovedError."""
-    return open_proved(wanted, images).backend
+    return open_proved(wanted, find_root).backend
 
 
-def ways(wanted: Wanted, images: ImageStore | None) -> Iterator[tuple[str, Callable[[], Backend]]]:
+def ways(wanted: Wanted, find_root: FindRoot | None) -> Iterator[tuple[str, Callable[[], Backend]]]:
     """The strong before the weaker."""
     if wanted.kind != DOCKER:
-        yield BUBBLEWRAP, lambda: BubblewrapBackend(find_host(allow_weaker=False), images.lease if images else None)
+        yield BUBBLEWRAP, lambda: BubblewrapBackend(find_host(allow_weaker=False), find_root)
     if wanted.kind != BUBBLEWRAP:
         yield DOCKER, lambda: docker_backend(wanted)
     if wanted.kind != DOCKER and wanted.allow_weaker:
-        yield BUBBLEWRAP, lambda: BubblewrapBackend(find_host(allow_weaker=True), images.lease if images else None)
+        yield BUBBLEWRAP, lambda: BubblewrapBackend(find_host(allow_weaker=True), find_root)
 
 
 def docker_backend(wanted: Wanted) -> Backend:

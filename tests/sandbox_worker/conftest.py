@@ -22,7 +22,7 @@ def host_images() -> Iterator[ImageStore]:
 
 @pytest.fixture(scope="session")
 def backend(host_images: ImageStore) -> Iterator[Backend]:
-    opened = open_backend(Wanted(kind="bubblewrap"), host_images)
+    opened = open_backend(Wanted(kind="bubblewrap"), host_images.lease)
     yield opened
     opened.close()
 

@@ -15,11 +15,13 @@ from sandbox_worker.sandbox.images.copying import made_by, write_tar
 from sandbox_worker.sandbox.images.errors import (
     BuildError,
     BuildTimedOutError,
+    ImageError,
     MissingImageError,
     MissingProgramError,
     UnsupportedImageError,
     WrongArchitectureError,
 )
+from sandbox_worker.sandbox.images.failures import Failures
 from sandbox_worker.sandbox.images.merged import Merged
 from sandbox_worker.sandbox.images.recipe import BuiltImage, ImageBuilder, Recipe, next_digest
 from sandbox_worker.sandbox.images.run_step import StepRequest
@@ -40,20 +42,22 @@ _ENV = (("PATH", _PATH), ("HOME", "/root"), ("LANG", "C.UTF-8"), ("TAR_OPTIONS",
 """A build has no capability, so that as root, too, it gives no file to another user."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Building:
     """One build under way."""
 
     recipe: Recipe
     limits: Limits
     check: Callable[[], None]
-    deadline: float
+    seconds: float
+    """Left of the time for its commands; waiting for other builds takes nothing of it."""
 
 
 class LayeredBuilder(ImageBuilder):
     def __init__(self, store: ImageStore, *, allow_weaker: bool = False) -> None:
         self._store = store
         self._allow_weaker = allow_weaker
+        self._failures = Failures()
 
     def knows(self, base: str) -> bool:
         return not is_host(base) and self._store.named(base) is not None
@@ -67,9 +71,19 @@ class LayeredBuilder(ImageBuilder):
         final = self._store.record(chain[-1]) if len(chain) > 1 else record
         if final is None:
             with locks.held(self._store.lock_path(chain[-1], "build"), check=check):
-                building = Building(recipe, limits, check, time.monotonic() + recipe.seconds)
-                final, said = self._build(building, chain, record)
+                final, said = self._build_unless_it_failed(
+                    Building(recipe, limits, check, recipe.seconds), chain, record
+                )
         return self._built(chain[-1], final, recipe, limits, said)
+
+    def _build_unless_it_failed(self, building: Building, chain: list[str], base: Record) -> tuple[Record, str]:
+        key = (chain[-1], building.limits, building.recipe.seconds)
+        self._failures.raise_again(key)
+        try:
+            return self._build(building, chain, base)
+        except ImageError as error:
+            self._failures.remember(key, error)
+            raise
 
     def base(self, name: str) -> tuple[str, Record]:
         """The digest and the layers that FROM begins with. Raises MissingImageError, WrongArchitectureError."""
@@ -127,14 +141,15 @@ class LayeredBuilder(ImageBuilder):
         place = where(step.instruction)
         if step.command[0].startswith("/") and self.merged(record).find(step.command[0]) is None:
             raise MissingProgramError(f"{step.command[0]} ({place})")
+        if building.seconds <= 0:
+            raise BuildTimedOutError(place, f"the {building.recipe.seconds:.0f} s of the build are over")
         with locks.held(self._store.folder / "locks" / "builds", check=building.check):
-            seconds = building.deadline - time.monotonic()
-            if seconds <= 0:
-                raise BuildTimedOutError(place, f"the {building.recipe.seconds:.0f} s of the build are over")
-            said = run_step(self._request(building, record, step, seconds, tar), place, building.check)
+            began = time.monotonic()
+            said = run_step(self._request(building, record, step, tar), place, building.check)
+            building.seconds -= time.monotonic() - began
         return replace(record, layers=(*record.layers, self._store.adopt(tar))), said
 
-    def _request(self, building: Building, record: Record, step: Run, seconds: float, tar: Path) -> StepRequest:
+    def _request(self, building: Building, record: Record, step: Run, tar: Path) -> StepRequest:
         return StepRequest(
             parent=os.getpid(),
             layers=self._store.layers(record),
@@ -146,7 +161,7 @@ class LayeredBuilder(ImageBuilder):
             env=tuple((dict(_ENV) | dict(record.env) | dict(step.env)).items()),
             as_root=step.as_root,
             limits=building.limits,
-            seconds=seconds,
+            seconds=building.seconds,
             label=f"build.{step.instruction.line}",
             allow_weaker=self._allow_weaker,
             target=str(tar),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _CLONE_NEWNS, _CLONE_NEWUSER = 0x00020000, 0x10000000
+_MOST_FILES = 200_000
 _MS_REC, _MS_PRIVATE, _MS_NOSUID, _MS_NODEV = 1 << 14, 1 << 18, 2, 4
 
 
@@ -23,7 +24,7 @@ def enter() -> None:
 
 def mount_room(place: Path, size: int) -> None:
     """An empty file system over a folder, as large as that. Raises OSError."""
-    _mount(b"tmpfs", place, b"tmpfs", _MS_NOSUID | _MS_NODEV, f"size={size},mode=0711".encode())
+    _mount(b"tmpfs", place, b"tmpfs", _MS_NOSUID | _MS_NODEV, f"size={size},nr_inodes={_MOST_FILES},mode=0711".encode())
 
 
 def _become_owner_of_a_namespace() -> None:

@@ -101,6 +101,7 @@ def _file(packing: Packing, folder: int, own: str, name: str, found: os.stat_res
 
 def _member(packing: Packing, name: str, found: os.stat_result, kind: bytes) -> tarfile.TarInfo:
     packing.count(0)
+    packing.tar.members = []  # type: ignore[attr-defined]  # it keeps what it has written, and there may be much
     member = tarfile.TarInfo(name)
     member.type = kind
     member.mode = stat.S_IMODE(found.st_mode) & 0o777

@@ -55,8 +55,8 @@ def _answer(request: StepRequest, check: Callable[[], None]) -> StepAnswer:
             stdin=asked,
             stdout=said,
             stderr=errors,
-            cwd=_ROOT,
-            env={"PATH": os.defpath, "LANG": "C.UTF-8"},
+            cwd="/",
+            env={"PATH": os.defpath, "LANG": "C.UTF-8", "PYTHONPATH": os.pathsep.join([str(_ROOT), *sys.path])},
             start_new_session=True,
         )
         try:

@@ -19,7 +19,7 @@ from sandbox_worker.sandbox import layout
 from sandbox_worker.sandbox.image_root import ImageRoot, with_usr
 from sandbox_worker.sandbox.images import folder as folders
 from sandbox_worker.sandbox.images import host_base, locks
-from sandbox_worker.sandbox.images.errors import BadImageError, MissingImageError
+from sandbox_worker.sandbox.images.errors import ImageStoreError, MissingImageError
 from sandbox_worker.sandbox.images.unpack import unpack_layer
 from sandbox_worker.sandbox.uids import image_uid
 from wire.store import PIECE_BYTES, MissingObjectError, Store
@@ -71,7 +71,7 @@ class ImageStore:
         return folders.open_folder(self._place)
 
     def record(self, digest: str) -> Record | None:
-        """With all its layers on this host; None where nobody has made it. Raises BadImageError, StoreError."""
+        """With all its layers on this host; None where nobody has made it. Raises ImageStoreError, StoreError."""
         path = self._record_path(digest)
         data = _read(path)
         if data is None and self._objects is not None:
@@ -123,7 +123,7 @@ class ImageStore:
             return None
 
     def lease(self, digest: str, workdir: str, release: ExitStack) -> ImageRoot:
-        """For one box, until release is closed. Raises MissingImageError, BadImageError, StoreError."""
+        """For one box, until release is closed. Raises MissingImageError, ImageStoreError, StoreError."""
         descriptor = locks.try_hold(self.lock_path(digest, "use"), shared=True)
         if descriptor is None:  # it is being let go of
             raise MissingImageError(digest)
@@ -173,7 +173,7 @@ class ImageStore:
         if self._layer_path(layer).exists():
             return
         if self._objects is None:
-            raise BadImageError(f"the layer {layer.digest} is gone from {self.folder}")
+            raise ImageStoreError(f"the layer {layer.digest} is gone from {self.folder}")
         place = folders.new_place(self.folder)
         try:
             log.info("loading a layer of %d bytes: %s", layer.size, layer.digest)
@@ -182,7 +182,7 @@ class ImageStore:
                 for start in range(0, layer.size, PIECE_BYTES):
                     file.write(self._objects.get(f"images/layers/{layer.digest}.tar", start=start, length=PIECE_BYTES))
             if _sha256(tar) != layer.digest:
-                raise BadImageError(f"the layer in the object store is not the one of its digest {layer.digest}")
+                raise ImageStoreError(f"the layer in the object store is not the one of its digest {layer.digest}")
             self._unpack(layer, tar)
         finally:
             folders.remove(place)
@@ -237,11 +237,11 @@ def give(place: Path, owner: int | None) -> None:
 
 
 def decode(data: bytes) -> Record:
-    """Raises BadImageError."""
+    """Raises ImageStoreError."""
     try:
         return msgspec.json.decode(data, type=Record)
     except msgspec.MsgspecError as error:
-        raise BadImageError(f"a record of an image cannot be read: {error}") from error
+        raise ImageStoreError(f"a record of an image cannot be read: {error}") from error
 
 
 def _total(records: list[Record]) -> int:

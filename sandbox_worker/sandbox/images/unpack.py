@@ -3,9 +3,11 @@
 What a layer has becomes readable by every box; owners, set-uid bits and attributes are not taken over.
 """
 
+import errno
 import os
 import stat
 import tarfile
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import IO
 
@@ -18,6 +20,8 @@ _DEEPEST = 120
 _CHUNK = 1 << 20
 _LEFT_OUT = ("dev", "proc", "sys")
 """Every box has its own."""
+_OURS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.EROFS)
+"""No archive's fault."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -55,7 +59,7 @@ def unpack_layer(source: IO[bytes], folder: str, *, most: int, owner: int | None
     unpacking = Unpacking(root, owner)
     try:
         with tarfile.open(fileobj=Measured(source, most), mode="r|") as tar:  # type: ignore[call-overload]
-            for number, member in enumerate(tar):
+            for number, member in enumerate(_members(tar)):
                 if number >= MOST_MEMBERS:
                     raise BadImageError(f"the archive has more than {MOST_MEMBERS} members")
                 _take(unpacking, tar, member)
@@ -67,6 +71,13 @@ def unpack_layer(source: IO[bytes], folder: str, *, most: int, owner: int | None
     finally:
         os.close(root)
     return unpacking.size
+
+
+def _members(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    """Forgotten one by one, for there may be many."""
+    while (member := tar.next()) is not None:
+        yield member
+        tar.members = []  # type: ignore[attr-defined]
 
 
 def parts_of(name: str) -> list[str]:
@@ -88,6 +99,8 @@ def _take(unpacking: Unpacking, tar: tarfile.TarFile, member: tarfile.TarInfo) -
         finally:
             os.close(folder)
     except OSError as error:
+        if error.errno in _OURS:
+            raise
         raise BadImageError(f"{member.name[:200]!r} cannot be unpacked: {error.strerror}") from error
 
 

@@ -3,15 +3,17 @@
 import subprocess
 import sys
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from sandbox_worker.sandbox.images import store as store_module
-from sandbox_worker.sandbox.images.errors import BadImageError, ImageStoreError, MissingImageError
+from sandbox_worker.sandbox.images.errors import BuildFailedError, ImageStoreError, MissingImageError
+from sandbox_worker.sandbox.images.layered import LayeredBuilder
 from sandbox_worker.sandbox.images.store import ImageStore
 from tests.sandbox_worker.sandbox.boxes import said, shell
-from tests.sandbox_worker.sandbox.images.building import box_on, build
+from tests.sandbox_worker.sandbox.images.building import LIMITS, box_on, build, recipe
 from wire.store import FolderStore
 
 pytestmark = pytest.mark.sandbox
@@ -80,7 +82,7 @@ def test_a_layer_that_was_changed_in_the_object_store_is_refused(images_folder: 
     (key,) = objects.list("images/layers")
     objects.put(key, objects.get(key).replace(b"stamp", b"stump"))
     other = ImageStore(images_folder / "two", objects)
-    with pytest.raises(BadImageError, match="not the one of its digest"):
+    with pytest.raises(ImageStoreError, match="not the one of its digest"):
         build(other, STAMP)
     assert layers(other) == set()
 
@@ -125,3 +127,12 @@ def test_a_folder_that_cannot_be_made_is_refused(images_folder: Path) -> None:
     images_folder.touch()
     with pytest.raises(ImageStoreError, match="set ASSAY_IMAGES"):
         ImageStore(images_folder / "in").folder  # noqa: B018
+
+
+def test_a_build_that_failed_is_not_tried_again_at_once(images: ImageStore) -> None:
+    builder, logs = LayeredBuilder(images), set()
+    for limits in (LIMITS, LIMITS, replace(LIMITS, pids=16)):
+        with pytest.raises(BuildFailedError) as caught:
+            builder.build(recipe(f"{STAMP.strip()}; cat /opt/stamp; exit 1\n"), limits, lambda: None)
+        logs.add(caught.value.log)
+    assert len(logs) == 2

@@ -120,6 +120,7 @@ def test_a_layer_comes_out_as_it_was_packed(tmp_path: Path) -> None:
     (upper / "folder/file").write_bytes(b"text")
     os.link(upper / "folder/file", upper / "other")
     (upper / "link").symlink_to("folder")
+    (upper / os.fsdecode(b"odd\xff\n")).touch()
     os.mknod(upper / "folder/gone", stat.S_IFCHR, 0)
     os.setxattr(upper / "folder", "user.overlay.opaque", b"y")
     os.mkfifo(upper / "pipe")
@@ -134,6 +135,7 @@ def test_a_layer_comes_out_as_it_was_packed(tmp_path: Path) -> None:
         "folder/file",
         "folder/gone",
         "link",
+        os.fsdecode(b"odd\xff\n"),
         "other",
     ]
     assert (place / "other").samefile(place / "folder/file")
