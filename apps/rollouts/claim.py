@@ -30,7 +30,8 @@ WITH picked AS (
     SELECT r.id, r.fence + 1 AS fence, r.attempt + 1 AS attempt, g.id AS group_id,
            CASE WHEN g.script <> '' THEN NULL ELSE coalesce(g.pinned_version, %(version)s) END AS version,
            %(now)s + make_interval(secs => %(grace)s + coalesce((t.settings->>'agent_seconds')::float8, %(agent)s)
-               + coalesce((t.settings->>'verifier_seconds')::float8, %(verifier)s)) AS deadline
+               + coalesce((t.settings->>'verifier_seconds')::float8, %(verifier)s)
+               + coalesce((t.settings->>'build_seconds')::float8, 0)) AS deadline
     FROM rollouts_rollout r JOIN rollouts_group g ON g.id = r.group_id
     JOIN tasks_taskversion t ON t.id = g.task_version_id
     WHERE r.run_id = %(run)s AND r.state = 'planned'

@@ -172,6 +172,8 @@ def _settings(found: TaskFolder) -> dict[str, float | int]:
     settings: dict[str, float | int] = {"verifier_seconds": found.verifier_timeout_sec}
     if found.agent_timeout_sec is not None:
         settings["agent_seconds"] = found.agent_timeout_sec
+    if found.dockerfile.needs_build(found.workdir):
+        settings["build_seconds"] = found.build_timeout_sec
     if found.resources.cpus is not None:
         settings["cpus"] = found.resources.cpus
     if found.resources.memory_mb is not None:

@@ -72,7 +72,7 @@ class TaskVersion(Stateful):
     instruction = models.TextField()
     round_limit = models.IntegerField()
     settings = models.JSONField(default=dict)
-    """Seconds and quotas: agent_seconds, verifier_seconds, cpus, memory_bytes, disk_bytes."""
+    """Seconds and quotas: agent_seconds, verifier_seconds, build_seconds, cpus, memory_bytes, disk_bytes."""
     state = models.CharField(max_length=20, default=states.IMPORTED)
     findings = models.JSONField(default=list)
     """What lint found."""

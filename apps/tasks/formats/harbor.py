@@ -51,6 +51,7 @@ class TaskFolder:
     round_limit: int
     agent_timeout_sec: float | None
     verifier_timeout_sec: float
+    build_timeout_sec: float
     resources: Resources
     network: str
     """As the task asks: public or no-network. Boxes have none."""
@@ -86,6 +87,7 @@ def read_folder(folder: Path) -> TaskFolder:
         round_limit=settings.metadata.assay_rounds,
         agent_timeout_sec=settings.agent.timeout_sec,
         verifier_timeout_sec=settings.verifier.timeout_sec,
+        build_timeout_sec=environment.build_timeout_sec,
         resources=resources_of(environment),
         network=network_of(environment),
         workdir=workdir,

@@ -79,6 +79,17 @@ def test_the_disk_is_cut_to_half_of_the_memory_and_that_is_said(
     assert version.state == "linted"
 
 
+@pytest.mark.parametrize(("line", "seconds"), [("", None), ("RUN make", 60.0), ("COPY files /opt/", 60.0)])
+def test_only_an_environment_that_is_built_has_time_for_it(
+    line: str, seconds: float | None, tmp_path: Path, store: FolderStore
+) -> None:
+    text = 'schema_version = "1.3"\n[task]\nname = "lab/greet"\n[environment]\nbuild_timeout_sec = 60\n'
+    dockerfile = f"FROM assay/base\nWORKDIR /app\nCOPY files/ /app/\n{line}\n"
+    bring(store, task_folder(tmp_path, {"task.toml": text, "environment/Dockerfile": dockerfile}))
+    version = TaskVersion.objects.get()
+    assert (version.state, version.settings.get("build_seconds")) == ("linted", seconds)
+
+
 def test_a_bad_folder_is_named_and_nothing_is_made(tmp_path: Path, store: FolderStore) -> None:
     good = named(tmp_path / "good", "lab/good")
     bad = task_folder(tmp_path / "bad", {"instruction.md": "\n"})
