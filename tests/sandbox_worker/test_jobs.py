@@ -190,6 +190,18 @@ def test_a_draining_worker_finishes_and_leaves_the_rest_to_others(
 NO_GROUPS = ("unshare", "--mount", "bash", "-c", 'mount -t tmpfs none /sys/fs/cgroup && exec "$@"', "worker")
 
 
+def test_a_worker_tells_what_it_found_of_its_host(
+    control: Control, broker: Broker, store: FolderStore, tmp_path: Path
+) -> None:
+    worker = WorkerProcess(broker, store, tmp_path / "log")
+    with closing(worker):
+        ready(worker, control)
+        first = control.heartbeats()[0]
+        assert {row.name for row in first.findings if row.about == "bubblewrap"} >= {"memory", "cpu", "network"}
+        assert any(str(store.root) in row.found for row in first.findings if row.name == "disk")
+        assert "missing" not in {row.state for row in first.findings}
+
+
 def test_a_host_that_cannot_isolate_is_refused_and_the_control_plane_told_why(
     control: Control, broker: Broker, store: FolderStore, tmp_path: Path
 ) -> None:
@@ -199,6 +211,8 @@ def test_a_host_that_cannot_isolate_is_refused_and_the_control_plane_told_why(
         (beat,) = control.heartbeats()
         assert (beat.kind, beat.capacity, beat.leaving) == ("sandbox", 0, True)
         assert beat.refused.startswith("This host cannot isolate: no control group can be made")
+        assert {row.name for row in beat.findings if row.state == "missing"} >= {"control groups", "boxes"}
+        assert time.time() - beat.examined_at < 60
         assert worker.log.read_text().count(beat.refused) == 1
 
 

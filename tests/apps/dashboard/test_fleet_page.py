@@ -1,5 +1,6 @@
 """The fleet, and what every page says of weaker isolation."""
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -55,6 +56,62 @@ def test_why_a_host_runs_no_boxes_is_said_until_a_worker_is_ready(client: Client
     page = client.get("/fleet").content.decode()
     assert "cannot run boxes" not in page
     assert words in page, "among those that are gone"
+
+
+def rows(state: str, mend: str = "") -> list[dict[str, str]]:
+    return [
+        {"about": "host", "name": "kernel", "state": "ok", "found": "Linux 6.12 on x86_64", "mend": ""},
+        {"about": "bubblewrap", "name": "memory", "state": state, "found": "48 MiB <held>", "mend": mend},
+        {"about": "bubblewrap", "name": "cpu", "state": state, "found": "0.25 of a core", "mend": mend},
+    ]
+
+
+def hosts_shown(page: str) -> list[str]:
+    return re.findall(r'<span class="host-name">([^<]*)</span>', page)
+
+
+def test_hosts_stand_once_each_with_what_was_found_the_worst_first(client: Client) -> None:
+    for number in range(50):
+        make_worker(f"w{number}", host=f"node-{number // 10}", slot=str(number), findings=rows("ok"))
+    make_worker("weak", host="node-w", findings=rows("weaker", "Delegate cpu."))
+    make_worker(
+        "r1", host="node-z", gone="cannot work on this host", refused="No.", findings=rows("missing", "Do `it`.")
+    )
+    client.force_login(make_user("ana", "viewer"))
+    page = client.get("/fleet").content.decode()
+    assert hosts_shown(page) == ["node-z", "node-w", *(f"node-{number}" for number in range(5))]
+    assert page.count("10 workers, examined") == 5
+    assert "Boxes of bubblewrap" in page
+    assert "48 MiB &lt;held&gt;" in page
+    assert page.count("Do <code>it</code>.") == 1, "one cause, one thing to do"
+    assert "memory, cpu." in page
+    assert page.count('<details class="fold host" open>') == 1, "the host that cannot isolate"
+    assert "2 missing, 1 ok" in page
+
+
+def test_of_several_workers_on_a_host_the_one_that_found_most_wrong_is_shown(client: Client) -> None:
+    make_worker("a1", slot="1", findings=rows("weaker", "Delegate cpu."))
+    make_worker("a2", slot="2", findings=rows("ok"))
+    client.force_login(make_user("ana", "viewer"))
+    page = client.get("/fleet").content.decode()
+    assert hosts_shown(page) == ["node-a"]
+    assert "Delegate cpu." in page
+
+
+def test_a_refused_host_goes_once_a_worker_of_it_works(client: Client) -> None:
+    make_worker("r1", gone="cannot work on this host", refused="No.", findings=rows("missing", "Do it."))
+    client.force_login(make_user("ana", "viewer"))
+    assert "Do it." in client.get("/fleet").content.decode()
+    make_worker("a1", findings=rows("ok"))
+    page = client.get("/fleet").content.decode()
+    assert hosts_shown(page) == ["node-a"]
+    assert "Do it." not in page
+
+
+def test_workers_that_told_nothing_show_no_hosts(client: Client) -> None:
+    make_worker("a1")
+    client.force_login(make_user("ana", "viewer"))
+    assert 'id="h-h"' not in client.get("/fleet").content.decode()
 
 
 def test_two_learners_at_once_are_said_to_be_one_too_many(client: Client) -> None:

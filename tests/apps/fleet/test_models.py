@@ -92,3 +92,29 @@ def test_there_are_two_kinds_of_workers() -> None:
         Worker.objects.create(
             incarnation="a", kind="cook", host="h", pid=1, started_at=START, heartbeat_at=START, sent_at=START
         )
+
+
+ROWS = [{"about": "host", "name": "kernel", "state": "ok", "found": "Linux 6", "mend": ""}]
+
+
+def test_what_was_found_of_a_host_stays_until_it_is_told_anew() -> None:
+    heartbeat(make_heartbeat("a", findings=ROWS, examined_at=at(-5).timestamp()))
+    heartbeat(make_heartbeat("a", now=at(10)))
+    worker = Worker.objects.get()
+    assert (worker.findings, worker.examined_at) == (ROWS, at(-5))
+    heartbeat(
+        make_heartbeat("a", now=at(20), findings=[{**ROWS[0], "state": "missing"}], examined_at=at(15).timestamp())
+    )
+    worker = Worker.objects.get()
+    assert ([row.state for row in worker.host_findings], worker.examined_at) == (["missing"], at(15))
+
+
+def test_rows_of_a_heartbeat_that_came_too_late_change_nothing() -> None:
+    beat("a", now=at(20), sent_at=at(20).timestamp())
+    beat("a", now=at(21), sent_at=at(10).timestamp(), findings=ROWS, examined_at=at(1).timestamp())
+    assert Worker.objects.get().findings == []
+
+
+def test_a_refused_worker_keeps_what_was_found() -> None:
+    beat("a", leaving=True, capacity=0, refused="No groups.", findings=ROWS, examined_at=at(0).timestamp())
+    assert Worker.objects.refusing().get().findings == ROWS

@@ -15,6 +15,7 @@ import psutil
 
 from sandbox_worker.sandbox import base
 from sandbox_worker.sandbox.hierarchies import user_folder, v1_mounts
+from sandbox_worker.sandbox.program import supervisor_program
 
 PYTHON = "/usr/bin/python3"
 """The system's: an ordinary user need not be able to read where ours lies."""
@@ -23,6 +24,7 @@ PYTHON = "/usr/bin/python3"
 @contextmanager
 def readable_package() -> Iterator[Path]:
     """A folder with the package where every user can read it."""
+    supervisor_program()  # who uses the copy may have no compiler
     folder = Path(tempfile.mkdtemp(prefix="assay-package-"))
     try:
         shutil.copytree(
