@@ -6,7 +6,8 @@ from enum import StrEnum
 
 from sandbox_worker.sandbox.base import HostCannotIsolateError
 
-HOST = "host"
+HOST, BUBBLEWRAP, DOCKER = "host", "bubblewrap", "docker"
+"""What rows are about."""
 
 
 class State(StrEnum):

@@ -13,7 +13,7 @@ from sandbox_worker.sandbox.binary import find_bubblewrap
 from sandbox_worker.sandbox.bubblewrap import Host
 from sandbox_worker.sandbox.cgroups import CgroupTree
 from sandbox_worker.sandbox.delegation import Place, mend_groups, or_weaker
-from sandbox_worker.sandbox.findings import Finding, State, UnprovedError, worst
+from sandbox_worker.sandbox.findings import DOCKER, Finding, State, UnprovedError, worst
 from sandbox_worker.sandbox.hierarchies import find_tree
 from sandbox_worker.sandbox.probes import LIMITED, STARTS, Probe, Seen
 from sandbox_worker.sandbox.seccomp import MACHINES
@@ -32,6 +32,8 @@ _USER_NAMESPACES = {
     ),
 }
 _MEND_CONTAINER = "In a container, run the worker privileged, or with user namespaces, proc and cgroups unmasked."
+_MEND_IMAGE = "Name an image of this host that has Python 3 (ASSAY_DOCKER_IMAGE), or look into the Engine's log."
+_MEND_ENGINE = "Let the Engine limit its containers: `docker info` warns of what its control groups lack."
 _MEND_BOX = "Do not run boxes here; tell the authors of Assay what this row says."
 
 
@@ -83,11 +85,17 @@ def prove(backend: Backend, about: str) -> tuple[Finding, ...]:
 
 def tried(backend: Backend, about: str, probes: tuple[Probe, ...] = LIMITED) -> tuple[Finding, ...]:
     """Raises nothing: that a probe broke is found of it, too. Where no box starts, nothing else is tried."""
-    start = probed(backend, about, STARTS)
+    start = confirmed(backend, about, STARTS, probed(backend, about, STARTS))
     if start.state is State.MISSING:
         return (start,)
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="probe") as pool:
-        return (start, *pool.map(lambda probe: probed(backend, about, probe), probes))
+        rows = tuple(pool.map(lambda probe: probed(backend, about, probe), probes))
+    return (start, *(confirmed(backend, about, *pair) for pair in zip(probes, rows, strict=True)))
+
+
+def confirmed(backend: Backend, about: str, probe: Probe, row: Finding) -> Finding:
+    """A busy host may starve a probe, and who is refused is not started again: a miss is tried once more, alone."""
+    return probed(backend, about, probe) if row.state is State.MISSING else row
 
 
 def probed(backend: Backend, about: str, probe: Probe) -> Finding:
@@ -96,7 +104,7 @@ def probed(backend: Backend, about: str, probe: Probe) -> Finding:
         return Finding(about, probe.name, State.OK, seen.found)
     if probe.by_group and backend.weaker:
         return Finding(about, probe.name, State.WEAKER, seen.found, mend_groups(Place.here()))
-    return Finding(about, probe.name, State.MISSING, seen.found, mend_of(probe))
+    return Finding(about, probe.name, State.MISSING, seen.found, mend_of(about, probe))
 
 
 def look(backend: Backend, probe: Probe) -> Seen:
@@ -112,10 +120,13 @@ def look(backend: Backend, probe: Probe) -> Seen:
         return Seen(False, f"{probe.name} could not be tried ({type(error).__name__}: {error})")
 
 
-def mend_of(probe: Probe) -> str:
+def mend_of(about: str, probe: Probe) -> str:
+    """Docker's daemon makes namespaces and groups by itself, and as root."""
     if probe is STARTS:
-        return mend_namespaces()
-    return mend_groups(Place.here()) if probe.by_group else _MEND_BOX
+        return _MEND_IMAGE if about == DOCKER else mend_namespaces()
+    if probe.by_group:
+        return _MEND_ENGINE if about == DOCKER else mend_groups(Place.here())
+    return _MEND_BOX
 
 
 def mend_namespaces(settings: dict[str, tuple[str, str]] = _USER_NAMESPACES) -> str:

@@ -15,12 +15,13 @@ from sandbox_worker.sandbox.hierarchies import find_tree, v1_mounts
 from sandbox_worker.sandbox.preflight import (
     find_host,
     mend_namespaces,
+    mend_of,
     prove,
     require_machine,
     require_program,
     tried,
 )
-from sandbox_worker.sandbox.probes import LIMITED, Probe
+from sandbox_worker.sandbox.probes import LIMITED, STARTS, Probe, Seen
 from tests.sandbox_worker.sandbox.boxes import open_box, said, shell
 from tests.sandbox_worker.sandbox.users import readable_package
 
@@ -163,6 +164,20 @@ def test_a_probe_that_breaks_is_a_row_and_hides_no_other(backend: Backend) -> No
     start, row, other = tried(backend, "bubblewrap", (broken, LIMITED[0]))
     assert (start.state, row.state, other.state) == (State.OK, State.MISSING, State.OK)
     assert "broken could not be tried (MissingFileError: /nowhere" in row.found
+
+
+def test_a_miss_counts_only_where_it_is_confirmed(backend: Backend) -> None:
+    """A starved probe must not refuse the host for good."""
+    answers = iter([Seen(False, "starved"), Seen(True, "held"), Seen(False, "gone"), Seen(False, "gone again")])
+    once = Probe("once", lambda _: next(answers))
+    assert [row.state for row in tried(backend, "bubblewrap", (once,))] == [State.OK, State.OK]
+    assert tried(backend, "bubblewrap", (once,))[1].found == "gone again"
+
+
+def test_what_mends_a_probe_is_that_of_its_back_end() -> None:
+    for probe in (STARTS, LIMITED[0]):
+        assert "Engine" in mend_of("docker", probe)
+        assert "Engine" not in mend_of("bubblewrap", probe)
 
 
 def test_settings_of_the_kernel_are_explained(tmp_path: Path) -> None:
