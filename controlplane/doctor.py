@@ -23,8 +23,12 @@ _SECONDS = 300.0
 """Each of its probes has a limit of its own, far below."""
 
 
+_BAD_SETTINGS_EXIT = 64
+"""Of the program: its words are for the user, and nothing broke."""
+
+
 class DoctorError(Exception):
-    """The program did not answer; holds what it said instead."""
+    """There is no report; says why."""
 
 
 def examine_host(root: Path, data: Path) -> tuple[Finding, ...]:
@@ -37,6 +41,8 @@ def examine_host(root: Path, data: Path) -> tuple[Finding, ...]:
         raise DoctorError(f"The examination of this host did not end in {_SECONDS:.0f} s.") from error
     except subprocess.CalledProcessError as error:
         said = error.stderr.decode("utf-8", "replace").strip()[-2000:]
+        if error.returncode == _BAD_SETTINGS_EXIT:
+            raise DoctorError(f"{said}.") from error
         raise DoctorError(f"The examination of this host broke (exit code {error.returncode}):\n{said}") from error
     except msgspec.MsgspecError as error:
         raise DoctorError(f"The examination of this host gave no report: {error}.") from error

@@ -16,9 +16,8 @@ from sandbox_worker.engine import EngineClosedError
 from sandbox_worker.examination import messages_of
 from sandbox_worker.messages import ACCEPT_BATCH_JOB, ROLLOUTS_QUEUE
 from sandbox_worker.sandbox.base import HostCannotIsolateError
-from sandbox_worker.sandbox.choose import BUBBLEWRAP
 from sandbox_worker.sandbox.examine import host_findings
-from sandbox_worker.sandbox.findings import refused
+from sandbox_worker.sandbox.findings import BUBBLEWRAP, refused
 from sandbox_worker.settings import read_settings
 from sandbox_worker.worker import Worker
 from wire.incarnation import refusal

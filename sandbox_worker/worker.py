@@ -100,7 +100,7 @@ class Worker:
         return (*self._look_at_host(), *tried(self._backend, self._about))
 
     def _look_at_host(self) -> tuple[Finding, ...]:
-        return host_findings(self._settings.data, self._settings.boxes)
+        return host_findings(self._settings.data, self._settings.boxes, self._about)
 
     def _status(self) -> dict[str, object]:
         counters = self._boxes.counters() | self.engine.counters() | self._writer.counters()

@@ -1,17 +1,15 @@
 """The one place that decides which kind of box this host gets."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, cast, get_args
 
 from sandbox_worker.sandbox.base import Backend, HostCannotIsolateError, SandboxError
 from sandbox_worker.sandbox.bubblewrap import BubblewrapBackend, FindRoot
 from sandbox_worker.sandbox.daemon import DEFAULT as DEFAULT_ADDRESS
-from sandbox_worker.sandbox.findings import Finding, UnprovedError, refused
+from sandbox_worker.sandbox.findings import BUBBLEWRAP, DOCKER, Finding, UnprovedError, not_needed, refused
 from sandbox_worker.sandbox.preflight import find_host, prove
 
-BUBBLEWRAP = "bubblewrap"
-DOCKER = "docker"
 Kind = Literal["auto", "bubblewrap", "docker"]
 BASE_IMAGE = "assay/base"
 _TRUE = ("1", "true", "yes")
@@ -57,17 +55,21 @@ class Proved:
     about: str
     """Its name in the findings."""
     findings: tuple[Finding, ...]
+    """Of its boxes, and of the back ends that were asked before it and are not needed now."""
 
 
 def open_proved(wanted: Wanted, find_root: FindRoot | None = None) -> Proved:
-    """Raises UnprovedError with the rows of every way that was tried."""
-    rows: tuple[Finding, ...] = ()
+    """Raises UnprovedError with the rows of every back end."""
+    lacking: dict[str, tuple[Finding, ...]] = {}
     for about, make in ways(wanted, find_root):
         try:
-            return proved(make(), about)
+            found = proved(make(), about)
         except HostCannotIsolateError as error:
-            rows += refused(about, error)
-    raise UnprovedError(rows)
+            lacking[about] = refused(about, error)
+        else:
+            others = [not_needed(row) for name, rows in lacking.items() if name != about for row in rows]
+            return replace(found, findings=(*found.findings, *others))
+    raise UnprovedError(tuple(row for rows in lacking.values() for row in rows))
 
 
 def open_backend(wanted: Wanted, find_root: FindRoot | None = None) -> Backend:

@@ -12,7 +12,8 @@ from urllib.parse import urlparse
 
 DEFAULT = "unix:///var/run/docker.sock"
 GVISOR = "runsc"
-_SECONDS = 3.0
+MEND = "Start it, give this user the right to it (its group is docker), or set DOCKER_HOST."
+SECONDS = 3.0
 _MOST_BYTES = 4 * 2**20
 
 
@@ -31,10 +32,10 @@ class EngineFacts:
     runtimes: tuple[str, ...]
 
 
-def ask_engine(address: str) -> EngineFacts:
-    """Raises EngineAbsentError."""
+def ask_engine(address: str, *, seconds: float = SECONDS) -> EngineFacts:
+    """seconds: for each step of the conversation. Raises EngineAbsentError."""
     try:
-        said = get_json(connection_to(address), "/info")
+        said = get_json(connection_to(address, seconds), "/info")
         return EngineFacts(
             address=address,
             version=str(said["ServerVersion"]),
@@ -49,18 +50,18 @@ def ask_engine(address: str) -> EngineFacts:
         raise EngineAbsentError(f"{address} does not speak as a Docker Engine does ({error!r})") from error
 
 
-def connection_to(address: str) -> http.client.HTTPConnection:
+def connection_to(address: str, seconds: float) -> http.client.HTTPConnection:
     """Raises EngineAbsentError for an address of another kind, OSError where the keys of TLS cannot be read."""
     parsed = urlparse(address)
     if parsed.scheme == "unix":
-        return UnixConnection(parsed.path)
+        return UnixConnection(parsed.path, seconds)
     if parsed.scheme not in ("tcp", "http", "https") or not parsed.hostname:
         raise EngineAbsentError(f"{address} is no address of an Engine on this host, such as {DEFAULT}")
     if parsed.scheme == "https" or os.environ.get("DOCKER_TLS_VERIFY"):
         return http.client.HTTPSConnection(
-            parsed.hostname, parsed.port or 2376, timeout=_SECONDS, context=client_context()
+            parsed.hostname, parsed.port or 2376, timeout=seconds, context=client_context()
         )
-    return http.client.HTTPConnection(parsed.hostname, parsed.port or 2375, timeout=_SECONDS)
+    return http.client.HTTPConnection(parsed.hostname, parsed.port or 2375, timeout=seconds)
 
 
 def client_context() -> ssl.SSLContext:
@@ -72,13 +73,13 @@ def client_context() -> ssl.SSLContext:
 
 
 class UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path: str) -> None:
-        super().__init__("localhost", timeout=_SECONDS)
+    def __init__(self, path: str, seconds: float) -> None:
+        super().__init__("localhost", timeout=seconds)
         self._path = path
 
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(_SECONDS)
+        self.sock.settimeout(self.timeout)
         self.sock.connect(self._path)
 
 

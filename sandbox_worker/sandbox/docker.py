@@ -20,7 +20,7 @@ from sandbox_worker.sandbox.attach import AttachedSocket
 from sandbox_worker.sandbox.base import BoxSpec, BoxStartError, HostCannotIsolateError, SandboxError, Usage
 from sandbox_worker.sandbox.channel import Channel, ChannelClosedError, ChannelTimeoutError
 from sandbox_worker.sandbox.container_counts import cgroup_of
-from sandbox_worker.sandbox.daemon import EngineAbsentError, ask_engine
+from sandbox_worker.sandbox.daemon import MEND, EngineAbsentError, ask_engine
 from sandbox_worker.sandbox.docker_seccomp import profile
 from sandbox_worker.sandbox.ending import Counts
 from sandbox_worker.sandbox.keeping import KeepingBackend
@@ -153,11 +153,10 @@ class DockerBackend(KeepingBackend):
 def connect(url: str) -> APIClient:
     """Raises HostCannotIsolateError."""
     try:
-        ask_engine(url)
+        ask_engine(url, seconds=_CALL_SECONDS)
         return docker.APIClient(base_url=url, timeout=_CALL_SECONDS, max_pool_size=_CONNECTIONS, version="auto")
     except (EngineAbsentError, *ENGINE_ERRORS) as error:
-        mend = "Start it, give this user the right to it (its group is docker), or set DOCKER_HOST."
-        raise HostCannotIsolateError(f"there is no Docker Engine at {url} ({error})", mend) from error
+        raise HostCannotIsolateError(f"there is no Docker Engine at {url} ({error})", MEND) from error
 
 
 def describe(api: APIClient, runtime: str) -> str:

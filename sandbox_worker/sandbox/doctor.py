@@ -13,6 +13,8 @@ from pathlib import Path
 from sandbox_worker.sandbox.choose import WantedError, wanted
 from sandbox_worker.sandbox.examine import examine
 
+BAD_SETTINGS_EXIT = 64
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="doctor")
@@ -21,7 +23,8 @@ def main() -> None:
     try:
         boxes = wanted(os.environ)
     except WantedError as error:
-        sys.exit(str(error))
+        sys.stderr.write(f"{error}\n")
+        sys.exit(BAD_SETTINGS_EXIT)
     found = examine(asked.data.absolute(), boxes)
     sys.stdout.write(json.dumps([dataclasses.asdict(finding) for finding in found]) + "\n")
 

@@ -6,33 +6,34 @@ from pathlib import Path
 from sandbox_worker.sandbox import room
 from sandbox_worker.sandbox.base import HostCannotIsolateError
 from sandbox_worker.sandbox.binary import OLDEST, bundled_bubblewrap, numbers, version_of
-from sandbox_worker.sandbox.choose import DOCKER, Wanted, open_proved
-from sandbox_worker.sandbox.daemon import GVISOR, EngineAbsentError, EngineFacts, ask_engine
-from sandbox_worker.sandbox.findings import HOST, Finding, State, UnprovedError, found_of
-from sandbox_worker.sandbox.kernel import kernel_findings
+from sandbox_worker.sandbox.choose import Wanted, open_proved
+from sandbox_worker.sandbox.daemon import GVISOR, MEND, EngineAbsentError, EngineFacts, ask_engine
+from sandbox_worker.sandbox.findings import DOCKER, HOST, Finding, State, UnprovedError, found_of, not_needed
+from sandbox_worker.sandbox.kernel import control_groups, kernel_findings, user_namespaces
 
-_MEND_ENGINE = "Start it, or unset ASSAY_SANDBOX_BACKEND, so that bubblewrap makes the boxes."
+_MEND_GVISOR = "Install gVisor and name it in /etc/docker/daemon.json, or unset ASSAY_DOCKER_RUNTIME."
 
 
 def examine(folder: Path, wanted: Wanted) -> tuple[Finding, ...]:
     """Everything, with boxes of its own. Raises nothing. folder: where the data is kept."""
-    return (*host_findings(folder, wanted), *box_findings(wanted))
-
-
-def box_findings(wanted: Wanted) -> tuple[Finding, ...]:
     try:
         proved = open_proved(wanted)
     except UnprovedError as error:
-        return error.findings
+        return (*host_findings(folder, wanted), *error.findings)
     proved.backend.close()
-    return proved.findings
+    return (*host_findings(folder, wanted, proved.about), *proved.findings)
 
 
-def host_findings(folder: Path, wanted: Wanted) -> tuple[Finding, ...]:
-    """What there is, without boxes."""
-    return (
-        *kernel_findings(allow_weaker=wanted.allow_weaker or wanted.kind == DOCKER),
+def host_findings(folder: Path, wanted: Wanted, chosen: str = "") -> tuple[Finding, ...]:
+    """What there is, without boxes. chosen: the back end that makes them; empty where none can."""
+    own = [
+        found_of(HOST, "user namespaces", user_namespaces),
+        found_of(HOST, "control groups", lambda: control_groups(allow_weaker=wanted.allow_weaker)),
         found_of(HOST, "bubblewrap", bubblewrap),
+    ]
+    return (
+        *kernel_findings(),
+        *(map(not_needed, own) if DOCKER in (wanted.kind, chosen) else own),
         *engine_findings(wanted),
         found_of(HOST, "disk", lambda: room.disk("disk", folder)),
         found_of(HOST, "memory", room.memory),
@@ -63,21 +64,19 @@ def bundled_version() -> tuple[str, HostCannotIsolateError | None]:
 
 
 def engine_findings(wanted: Wanted) -> tuple[Finding, ...]:
-    """An Engine is not needed while bubblewrap makes the boxes."""
+    """An Engine is not needed unless it was asked for by name, nor is gVisor."""
     try:
         facts = ask_engine(wanted.docker_url)
     except EngineAbsentError as error:
-        state = State.MISSING if wanted.kind == DOCKER else State.NOT_NEEDED
+        absent = Finding(HOST, "Docker Engine", State.MISSING, f"none answers: {error}", MEND)
         return (
-            Finding(
-                HOST, "Docker Engine", state, f"none answers: {error}", _MEND_ENGINE if wanted.kind == DOCKER else ""
-            ),
+            absent if wanted.kind == DOCKER else not_needed(absent),
             Finding(HOST, "gVisor", State.NOT_NEEDED, "it comes with a Docker Engine"),
         )
     words = f"{facts.version} at {facts.address}; cgroups {facts.cgroups}; storage {facts.storage}"
     return (
         Finding(HOST, "Docker Engine", State.OK, words),
-        gvisor(facts),
+        gvisor(facts) if wanted.docker_runtime == GVISOR else not_needed(gvisor(facts)),
         found_of(HOST, "disk of Docker", lambda: room.disk("disk of Docker", facts.root)),
     )
 
@@ -86,4 +85,5 @@ def gvisor(facts: EngineFacts) -> Finding:
     runtimes = ", ".join(facts.runtimes)
     if GVISOR in facts.runtimes:
         return Finding(HOST, "gVisor", State.OK, f"{GVISOR} is among the Engine's runtimes: {runtimes}")
-    return Finding(HOST, "gVisor", State.NOT_NEEDED, f"{GVISOR} is not among the Engine's runtimes: {runtimes}")
+    words = f"{GVISOR} is not among the Engine's runtimes: {runtimes}"
+    return Finding(HOST, "gVisor", State.MISSING, words, _MEND_GVISOR)

@@ -1,7 +1,7 @@
 """What was found of a host, row by row: the same rows refuse it, are printed by the doctor and shown by the pages."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from sandbox_worker.sandbox.base import HostCannotIsolateError
@@ -46,6 +46,13 @@ def refused(about: str, error: HostCannotIsolateError) -> tuple[Finding, ...]:
     if isinstance(error, UnprovedError):
         return error.findings
     return (Finding(about, "boxes", State.MISSING, error.missing, error.mend),)
+
+
+def not_needed(finding: Finding) -> Finding:
+    """The same where nothing asks for it: what it lacks needs no mending."""
+    if finding.state is State.OK:
+        return finding
+    return replace(finding, state=State.NOT_NEEDED, mend="")
 
 
 def worst(findings: Iterable[Finding]) -> State:

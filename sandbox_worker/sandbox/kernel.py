@@ -32,15 +32,14 @@ _ACTIONS = Path("/proc/sys/kernel/seccomp/actions_avail")
 """Of filters; absent where the kernel has none."""
 
 
-def kernel_findings(*, allow_weaker: bool) -> list[Finding]:
+def kernel_findings() -> list[Finding]:
+    """What every back end needs."""
     rows: dict[str, Callable[[], Finding]] = {
         "kernel": kernel,
-        "user namespaces": user_namespaces,
         "seccomp filters": seccomp_filters,
         "pidfd": pidfd,
         "memfd exec": memfd_exec,
         "close_range": close_range,
-        "control groups": lambda: control_groups(State.WEAKER if allow_weaker else State.MISSING),
     }
     return [found_of(HOST, name, look) for name, look in rows.items()]
 
@@ -119,9 +118,10 @@ def close_range() -> Finding:
     return Finding(HOST, "close_range", State.MISSING, words, _NEWER)
 
 
-def control_groups(without: State) -> Finding:
-    """Where they are, and which; whether they hold, the rows of the boxes tell. without: how bad it is to lack them."""
+def control_groups(*, allow_weaker: bool) -> Finding:
+    """Where they are, and which; whether they hold, the rows of the boxes tell."""
     name, place, tree = "control groups", Place.here(), find_tree()
+    without = State.WEAKER if allow_weaker else State.MISSING
     if tree is None:
         words = f"{place.words}; {place.user} (uid {place.uid}) can make none with limits"
         mend = mend_groups(place)

@@ -129,7 +129,14 @@ def test_keys_that_cannot_be_read_are_no_crash(tmp_path: Path, monkeypatch: pyte
         ask_engine("tcp://127.0.0.1:9")
 
 
-def test_an_engine_that_is_wanted_and_absent_is_missing() -> None:
+def test_an_engine_or_a_runtime_that_is_wanted_and_absent_is_missing(tmp_path: Path) -> None:
     docker, _ = engine_findings(Wanted(kind="docker", docker_url="unix:///nowhere/docker.sock"))
     assert docker.state is State.MISSING
-    assert "ASSAY_SANDBOX_BACKEND" in docker.mend
+    assert "DOCKER_HOST" in docker.mend
+    body = (
+        b'{"ServerVersion": "29.1", "CgroupDriver": "systemd", "Driver": "overlay2", "DockerRootDir": "/nowhere",'
+        b' "Runtimes": {"runc": {}}}'
+    )
+    with answering(tmp_path / "socket", http(body)) as address:
+        _, gvisor, _ = engine_findings(Wanted(docker_url=address, docker_runtime="runsc"))
+    assert (gvisor.state, "Install gVisor" in gvisor.mend) == (State.MISSING, True)

@@ -42,15 +42,35 @@ def test_a_program_prints_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("allowed", "states"), [("", {"missing"}), ("1", {"weaker"})])
 def test_a_user_without_groups_is_told_what_is_missing_or_weaker(allowed: str, states: set[str]) -> None:
-    with readable_package() as package:
-        done = subprocess.run(
-            [PYTHON, "-B", *COMMAND, "--data", "/tmp"], env=os.environ | {"ASSAY_ALLOW_WEAKER_BOXES": allowed},
-            user=65534, group=65534, extra_groups=[], cwd=package, capture_output=True, text=True, check=True,
-        )  # fmt: skip
-    bad = [row for row in json.loads(done.stdout) if row["state"] in ("missing", "weaker")]
+    rows = told_to_a_user(ASSAY_SANDBOX_BACKEND="bubblewrap", ASSAY_ALLOW_WEAKER_BOXES=allowed)
+    bad = [row for row in rows if row["state"] in ("missing", "weaker")]
     assert {row["state"] for row in bad if row["name"] != "disk"} == states
     assert {row["name"] for row in bad} >= {"control groups"}
     assert all(row["mend"] for row in bad)
+
+
+def test_a_back_end_that_was_asked_and_passed_over_is_not_needed() -> None:
+    rows = told_to_a_user(ASSAY_ALLOW_WEAKER_BOXES="1")
+    (docker,) = [row for row in rows if row["about"] == "docker"]
+    assert (docker["state"], docker["mend"]) == ("not needed", "")
+    assert "missing" not in {row["state"] for row in rows}
+
+
+def test_what_bubblewrap_alone_needs_is_not_needed_where_docker_is_asked_for() -> None:
+    states = {row["name"]: row["state"] for row in told_to_a_user(ASSAY_SANDBOX_BACKEND="docker")}
+    assert (states["control groups"], states["Docker Engine"]) == ("not needed", "missing")
+
+
+def told_to_a_user(**variables: str) -> list[dict[str, str]]:
+    """The report to one without control groups, on a host without Docker."""
+    environment = {"PATH": os.environ["PATH"], "DOCKER_HOST": "unix:///nowhere/docker.sock", **variables}
+    with readable_package() as package:
+        done = subprocess.run(
+            [PYTHON, "-B", *COMMAND, "--data", "/tmp"], env=environment, user=65534, group=65534, extra_groups=[],
+            cwd=package, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+    rows: list[dict[str, str]] = json.loads(done.stdout)
+    return rows
 
 
 def test_a_system_without_bubblewrap_uses_the_bundled_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

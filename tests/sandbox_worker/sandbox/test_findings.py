@@ -1,7 +1,7 @@
 """Rows of a report: what they say together."""
 
 from sandbox_worker.sandbox.base import HostCannotIsolateError
-from sandbox_worker.sandbox.findings import HOST, Finding, State, UnprovedError, found_of, refused, worst
+from sandbox_worker.sandbox.findings import HOST, Finding, State, UnprovedError, found_of, not_needed, refused, worst
 
 OK = Finding(HOST, "kernel", State.OK, "Linux 6")
 WEAKER = Finding("bubblewrap", "cpu", State.WEAKER, "no quota", "Delegate cpu.")
@@ -25,6 +25,12 @@ def test_a_refusal_names_all_that_is_missing_and_each_way_out_once() -> None:
 def test_a_refusal_before_any_box_is_a_row_too() -> None:
     (row,) = refused("bubblewrap", HostCannotIsolateError("there is no bwrap", "Install it."))
     assert row == Finding("bubblewrap", "boxes", State.MISSING, "there is no bwrap", "Install it.")
+
+
+def test_what_is_not_needed_asks_for_no_mending() -> None:
+    assert not_needed(OK) == OK
+    row = not_needed(NO_MEMORY)
+    assert (row.state, row.found, row.mend) == (State.NOT_NEEDED, NO_MEMORY.found, "")
 
 
 def test_a_row_that_could_not_be_made_says_why() -> None:

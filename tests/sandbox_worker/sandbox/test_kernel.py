@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 from sandbox_worker.sandbox.findings import State
-from sandbox_worker.sandbox.kernel import control_groups, kernel_findings
+from sandbox_worker.sandbox.kernel import control_groups, kernel_findings, user_namespaces
 from tests.sandbox_worker.sandbox.users import PYTHON, readable_package
 
 pytestmark = pytest.mark.sandbox
@@ -16,18 +16,18 @@ exec "$@"
 """
 ASK = """
 import sys
-from sandbox_worker.sandbox.kernel import State, control_groups, user_namespaces
-row = user_namespaces() if len(sys.argv) == 1 else control_groups(State(sys.argv[1]))
+from sandbox_worker.sandbox.kernel import control_groups, user_namespaces
+row = user_namespaces() if len(sys.argv) == 1 else control_groups(allow_weaker=sys.argv[1] == "weaker")
 print(row.state, row.found, row.mend)
 """
 
 
 def test_this_host_has_all_that_boxes_need() -> None:
-    rows = kernel_findings(allow_weaker=False)
+    rows = kernel_findings()
     assert [row.name for row in rows] == [
-        "kernel", "user namespaces", "seccomp filters", "pidfd", "memfd exec", "close_range", "control groups"
+        "kernel", "seccomp filters", "pidfd", "memfd exec", "close_range"
     ]  # fmt: skip
-    assert {(row.state, row.mend) for row in rows} == {(State.OK, "")}
+    assert {(row.state, row.mend) for row in (*rows, user_namespaces())} == {(State.OK, "")}
 
 
 def test_without_user_namespaces_the_switch_is_named() -> None:
@@ -44,7 +44,7 @@ def test_without_user_namespaces_the_switch_is_named() -> None:
 
 
 def test_control_groups_are_named_with_their_place() -> None:
-    row = control_groups(State.MISSING)
+    row = control_groups(allow_weaker=False)
     assert row.state is State.OK
     for words in ("version ", "cpu", "memory, pids can be limited, below /"):
         assert words in row.found

@@ -39,7 +39,7 @@ def seen(look: Callable[[Box], Seen], *answers: Completed) -> Seen:
         (probes.memory, [answer("")], "asked for 128 MiB of 48 MiB exited with exit code 0"),
         (probes.processes, [answer("40\n")], "40 of 8 were started"),
         (probes.processes, [answer("Killed", exit_code=137)], "Killed of 8"),
-        (probes.cpu, [answer("1.97\n")], "1.97 of a core instead of 0.25"),
+        (probes.cpu, [answer("1.97\n")], "1.97 of a core instead of 0.05"),
         (probes.cpu, [answer("Traceback")], "could not be measured: Traceback"),
         (probes.disk, [answer("4096 no error\n")], "quota of 1024 KiB does not take effect: 4096 no error"),
         (probes.disk, [answer("512 EROFS\n")], "512 EROFS"),
