@@ -40,7 +40,7 @@ class Result:
     measurements: list[Measurement]
     targets: list[Target] = field(default_factory=list)
 
-    def write(self) -> None:
+    def write(self, folder: Path = RESULTS) -> None:
         values = {
             "name": self.name,
             "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -49,8 +49,8 @@ class Result:
             **{key: value for key, value in asdict(self).items() if key != "name"},
         }
         text = json.dumps(values, indent=2)
-        RESULTS.mkdir(exist_ok=True)
-        (RESULTS / f"{self.name}.json").write_text(text + "\n")
+        folder.mkdir(exist_ok=True)
+        (folder / f"{self.name}.json").write_text(text + "\n")
         print(text)
 
 

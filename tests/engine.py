@@ -1,6 +1,6 @@
 """A Docker Engine of one's own, in a folder of its own: beside a system's, and gone with whoever started it.
 
-Its containers have no network but their own loopback unless it is started with a bridge.
+Its containers have no network but their own loopback unless it is started with a bridge, which leads to this host only.
 """
 
 import os
@@ -24,11 +24,12 @@ _STOP_SECONDS = 30.0
 class Engine:
     """Raises RuntimeError where the host has no dockerd, or it does not start: never skipped silently."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, bridge: bool = False) -> None:
         if shutil.which("dockerd") is None:
             raise RuntimeError("There is no dockerd (Debian: apt install docker.io iptables).")
         self.folder = Path(tempfile.mkdtemp(prefix=f"assay-engine-{os.getpid()}-"))
         self.url = f"unix://{self.folder}/docker.sock"
+        self._bridge = f"assay{os.getpid()}" if bridge else "none"
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -41,7 +42,9 @@ class Engine:
         """Also again, after stop() or kill(): with the same images and containers."""
         command = ["dockerd", "--data-root", f"{self.folder}/data", "--exec-root", f"{self.folder}/run"]
         command += ["--pidfile", f"{self.folder}/pid", "--host", self.url]
-        command += ["--bridge=none", "--iptables=false", "--ip6tables=false"]
+        command += [f"--bridge={self._bridge}", "--iptables=false", "--ip6tables=false"]
+        if self._bridge != "none":
+            self._add_bridge()
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=child_setup()
@@ -60,6 +63,14 @@ class Engine:
             except OSError:
                 return False
         return True
+
+    def _add_bridge(self) -> None:
+        """Ports of containers are reached through the Engine's own proxy, so that no rule of iptables is needed."""
+        if not Path(f"/sys/class/net/{self._bridge}").exists():
+            subprocess.run(["ip", "link", "add", self._bridge, "type", "bridge"], check=True)
+            address = f"10.213.{os.getpid() % 256}.1/24"
+            subprocess.run(["ip", "address", "add", address, "dev", self._bridge], check=True)
+        subprocess.run(["ip", "link", "set", self._bridge, "up"], check=True)
 
     def _answers(self) -> bool:
         if not self._accepts():
@@ -84,6 +95,8 @@ class Engine:
     def remove(self) -> None:
         """Stop it, and leave nothing."""
         self.stop()
+        if self._bridge != "none" and Path(f"/sys/class/net/{self._bridge}").exists():
+            subprocess.run(["ip", "link", "delete", self._bridge], check=True)
         for line in reversed(Path("/proc/self/mounts").read_text().splitlines()):
             if (place := line.split()[1]).startswith(f"{self.folder}/"):
                 subprocess.run(["umount", "-l", place], check=True)
