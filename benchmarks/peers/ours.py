@@ -1,11 +1,13 @@
 """Our own boxes, as a rollout gets them: opened by the same door, cold or from the warm pool."""
 
 import argparse
+import os
+from typing import Literal
 
 from benchmarks.boxes.contract import CPUS, DISK_BYTES, MEMORY_BYTES, PIDS, Arm, Box, Done
 from benchmarks.boxes.serving import serve
 from sandbox_worker.sandbox import base
-from sandbox_worker.sandbox.choose import open_backend
+from sandbox_worker.sandbox.choose import Wanted, open_backend
 
 SPEC = base.BoxSpec(base.Limits(cpus=CPUS, memory_bytes=MEMORY_BYTES, pids=PIDS, disk_bytes=DISK_BYTES))
 
@@ -55,9 +57,14 @@ class Cold(Arm):
 
 def make() -> Arm:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("backend", choices=["bubblewrap"])
-    parser.parse_args()
-    return Cold(open_backend(allow_weaker=False))
+    parser.add_argument("kind", choices=["bubblewrap", "docker"])
+    return Cold(open_backend(wanted(parser.parse_args().kind)))
+
+
+def wanted(kind: Literal["bubblewrap", "docker"]) -> Wanted:
+    if kind == "bubblewrap":
+        return Wanted(kind)
+    return Wanted(kind, docker_url=os.environ["DOCKER_HOST"], docker_image=os.environ["ASSAY_BENCHMARK_IMAGE"])
 
 
 if __name__ == "__main__":
