@@ -120,13 +120,13 @@ class Child:
         except BrokenPipeError as error:
             self.kill()
             raise ArmFailedError(f"its process has died: {self.log_tail()}") from error
-        said = b""
-        if select.select([process.stdout], [], [], seconds)[0]:
-            said = process.stdout.readline()
-        if not said:
-            ended = process.poll() is not None
+        if not select.select([process.stdout], [], [], seconds)[0]:
             self.kill()
-            raise ArmFailedError(f"its process {'has died' if ended else f'gave no answer in {seconds:.0f} s'}")
+            raise ArmFailedError(f"its process gave no answer in {seconds:.0f} s")
+        said = process.stdout.readline()
+        if not said:
+            self.kill()
+            raise ArmFailedError(f"its process has died: {self.log_tail()}")
         answer: dict[str, Any] = json.loads(said)
         if "failed" in answer:
             raise ArmFailedError(answer["failed"])

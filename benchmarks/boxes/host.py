@@ -1,7 +1,9 @@
 """What boxes take of the host, read from /proc: processes by name, memory by process tree."""
 
+import contextlib
 import os
 import signal
+import time
 from pathlib import Path
 
 KILOBYTE = 1024
@@ -13,13 +15,13 @@ def processes_with(text: str) -> list[int]:
 
 
 def kill_all_with(text: str) -> int:
-    """What an arm left alive; the number of them."""
+    """What an arm left alive, and wait until it is gone; the number of them."""
     found = processes_with(text)
-    for pid in found:
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue  # it ended meanwhile
+    while left := processes_with(text):
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):  # it ended meanwhile
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.01)
     return len(found)
 
 

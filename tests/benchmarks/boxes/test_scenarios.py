@@ -17,7 +17,7 @@ class FakeBox(Box):
         self._arm = arm
 
     def run(self, script: str, *, seconds: float) -> Done:
-        self._arm.runs += 1
+        self._arm.scripts.append(script)
         process = subprocess.Popen(["bash", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         assert process.stdout is not None
         with process.stdout as printed:
@@ -36,7 +36,8 @@ class FakeBox(Box):
 class Fake(Arm):
     def __init__(self, fails: Callable[[int], bool] = lambda number: False, *, blind: bool = False) -> None:
         """fails: which starts, by their number. blind: reads no output."""
-        self.starts = self.stops = self.runs = self.settled = 0
+        self.starts = self.stops = self.settled = 0
+        self.scripts: list[str] = []
         self.blind = blind
         self._fails = fails
 
@@ -69,13 +70,13 @@ def test_a_start_that_fails_is_counted_in_its_words() -> None:
 def test_a_lifecycle_is_three_commands() -> None:
     arm = Fake()
     batch = scenarios.lifecycles(arm, at_once=2, count=4)
-    assert (arm.starts, arm.runs, arm.stops, len(batch.samples["lifecycle, 2 at once"])) == (4, 12, 4, 4)
+    assert (arm.starts, len(arm.scripts), arm.stops, len(batch.samples["lifecycle, 2 at once"])) == (4, 12, 4, 4)
 
 
 def test_survivors_of_a_time_limit_are_found_counted_and_ended() -> None:
-    batch = scenarios.overshoots(Fake(blind=True), count=1)
+    batch = scenarios.overshoots(arm := Fake(blind=True), count=1)
     assert (len(batch.samples["timeout overshoot"]), batch.samples["survivors"]) == (1, [2.0])
-    assert host.processes_with("assay-benchmark-") == []
+    assert host.processes_with(arm.scripts[0].split()[-3].removesuffix("-itself")) == []
 
 
 def test_a_limit_that_is_not_kept_is_a_failure() -> None:
