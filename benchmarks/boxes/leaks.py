@@ -11,7 +11,7 @@ import docker
 from docker.errors import NotFound
 
 from benchmarks.boxes import host
-from benchmarks.boxes.child import Child
+from benchmarks.boxes.child import ArmFailedError, Child
 from benchmarks.boxes.scenarios import Batch
 
 SECONDS = 180.0
@@ -34,6 +34,8 @@ def after_a_kill(child: Child, engine: EngineSide | None, count: int) -> Batch:
     before = things(child, engine, marker := f"assay-benchmark-{uuid.uuid4().hex}")
     batch = child.ask("hold", count=count, marker=marker, seconds=SECONDS)
     held = things(child, engine, marker)
+    if not held["processes"] - before["processes"]:
+        raise ArmFailedError("it held no box that could be left")
     child.kill()
     child.ask("reap", seconds=SECONDS)
     time.sleep(GRACE_SECONDS)
