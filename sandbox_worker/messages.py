@@ -93,7 +93,8 @@ class RolloutRequest(Message, frozen=True):
     policy: PolicyCall | ScriptedCall
     limits: RolloutLimits
     profile: ResourceProfile = ResourceProfile()
-    network: Literal["none"] = "none"
+    allowed_hosts: tuple[str, ...] = ()
+    """Patterns of hosts that the agent's box reaches through a filtering proxy; none: no network."""
     protocol: Literal["fenced-shell@1"] = "fenced-shell@1"
     feedback: Literal["exit-and-output"] = "exit-and-output"
 

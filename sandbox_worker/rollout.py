@@ -5,6 +5,7 @@ Whatever breaks is recorded with the boundary that it crossed, and with the roun
 
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 
 from sandbox_worker.attempt import Attempt, AttemptCancelledError
 from sandbox_worker.boxes import Boxes, BoxUse, box_limits, box_spec
@@ -18,9 +19,10 @@ from sandbox_worker.observation import recordable
 from sandbox_worker.policy import Policy
 from sandbox_worker.policy_client import PolicyClient
 from sandbox_worker.round_loop import RoundLoop
-from sandbox_worker.sandbox.base import Box, BoxFileError, BoxSpentError, SandboxError
+from sandbox_worker.sandbox.base import Box, BoxFileError, BoxSpec, BoxSpentError, SandboxError
 from sandbox_worker.sandbox.images.errors import ImageError
 from sandbox_worker.sandbox.images.recipe import ImageBuilder
+from sandbox_worker.sandbox.network.allowlist import Allowlist
 from sandbox_worker.scripted import ScriptedPolicy
 from sandbox_worker.task_archive import DamagedArchiveError
 from sandbox_worker.task_content import TaskContent, Tasks
@@ -86,7 +88,7 @@ class Rollout:
         began = time.monotonic()
         task = self._built(self._task())
         policy = self._policy(task)
-        spec = box_spec(self._attempt, task.workdir, _env(self._request.policy, task), task.image)
+        spec = self._spec(task)
         with ExitStack() as carried:
             with self._means.boxes.lease(spec, self._attempt, self._use) as box:
                 with boundary("box"):
@@ -101,6 +103,15 @@ class Rollout:
         if report.verdict == "none":
             ending = Ending(kind="infra", detail="task", evidence=report.error)
         return ending, report
+
+    def _spec(self, task: TaskContent) -> BoxSpec:
+        """Of the agent's box. What its list of hosts cannot be is the task's fault."""
+        hosts = self._request.allowed_hosts
+        if hosts:
+            with boundary("task"):
+                Allowlist.parse(hosts)
+        spec = box_spec(self._attempt, task.workdir, _env(self._request.policy, task), task.image)
+        return replace(spec, allowed_hosts=hosts)
 
     def _task(self) -> TaskContent:
         """What cannot be read, or is not what was imported, is our store's failure; what cannot be used, the task's."""

@@ -38,6 +38,7 @@ def _request(run: Run, config: RunConfig, claim: Claim, group: Group) -> Rollout
         policy=_policy(run, config, claim, group),
         limits=_limits(config, group),
         profile=_profile(task),
+        allowed_hosts=tuple(task.settings.get("allowed_hosts", ())),
     )
 
 

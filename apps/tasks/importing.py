@@ -168,8 +168,10 @@ def _write_bundled(place: Path) -> Iterable[tuple[Path, str]]:
         yield folder, planned.split
 
 
-def _settings(found: TaskFolder) -> dict[str, float | int]:
-    settings: dict[str, float | int] = {"verifier_seconds": found.verifier_timeout_sec}
+def _settings(found: TaskFolder) -> dict[str, float | int | list[str]]:
+    settings: dict[str, float | int | list[str]] = {"verifier_seconds": found.verifier_timeout_sec}
+    if found.allowed_hosts:
+        settings["allowed_hosts"] = list(found.allowed_hosts)
     if found.agent_timeout_sec is not None:
         settings["agent_seconds"] = found.agent_timeout_sec
     if found.dockerfile.needs_build(found.workdir):

@@ -10,6 +10,7 @@ from sandbox_worker.rollout import Rollout
 from sandbox_worker.sandbox.base import Backend
 from tests.sandbox_worker.factories import (
     FORGETFUL,
+    PASS_IF_DONE,
     chat_tokenizer,
     fenced,
     limits,
@@ -313,3 +314,19 @@ def test_a_cancel_stops_a_call_of_the_policy(backend: Backend, store: FolderStor
         release.set()
     assert outcome is None
     assert seconds < 2
+
+
+def test_a_task_with_a_list_of_hosts_has_a_way_out_and_its_tests_have_none(
+    backend: Backend, store: FolderStore
+) -> None:
+    look = "echo ${http_proxy:-none}"
+    task = task_files(tests__test_DOTsh=f"{look}\n{PASS_IF_DONE}")
+    outcome = say(backend, store, fenced(f"{look}; touch done"), task=task, allowed_hosts=("pypi.org",))
+    assert outcome.rounds[0].output == "http://127.0.0.1:3128\n"
+    assert (outcome.grade.output, outcome.grade.verdict) == ("none\n", "solved")
+
+
+def test_a_list_of_hosts_that_cannot_be_is_the_tasks_fault(backend: Backend, store: FolderStore) -> None:
+    outcome = say(backend, store, fenced("touch done"), allowed_hosts=("*",))
+    assert (outcome.ending.kind, outcome.ending.detail) == ("infra", "task")
+    assert "'*'" in outcome.ending.evidence

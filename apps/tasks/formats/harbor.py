@@ -54,7 +54,9 @@ class TaskFolder:
     build_timeout_sec: float
     resources: Resources
     network: str
-    """As the task asks: public or no-network. Boxes have none."""
+    """As the task asks: public, no-network or allowlist. Without a list boxes have none."""
+    allowed_hosts: tuple[str, ...]
+    """That the agent's box may reach; the tests have no network."""
     workdir: str
     env: tuple[tuple[str, str], ...]
     """Of the Dockerfile and of [environment], the latter stronger."""
@@ -90,6 +92,7 @@ def read_folder(folder: Path) -> TaskFolder:
         build_timeout_sec=environment.build_timeout_sec,
         resources=resources_of(environment),
         network=network_of(environment),
+        allowed_hosts=tuple(environment.allowed_hosts),
         workdir=workdir,
         env=tuple((dict(dockerfile.env) | plain_env(environment.env)).items()),
         verifier_env=tuple(plain_env(settings.verifier.env).items()),

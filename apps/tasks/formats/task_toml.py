@@ -28,7 +28,6 @@ UNSUPPORTED = {
     "environment.gpus": "GPUs in boxes",
     "environment.gpu_types": "GPUs in boxes",
     "environment.tpu": "TPUs in boxes",
-    "environment.allowed_hosts": "network allow-lists",
     "environment.mcp_servers": "MCP servers",
     "environment.skills_dir": "skills",
     "environment.healthcheck": "health checks",
@@ -185,13 +184,13 @@ Verified = tuple[str, object, bool, str]
 """Key, value, whether it can be, what is wrong if not."""
 
 
+_HOSTS_BY_LIST = "must name hosts where network_mode is allowlist, and none where it is not"
+
+
 def value_checks(settings: TaskToml) -> list[Verified]:
     version, name, rounds = settings.schema_version, settings.task.name, settings.metadata.assay_rounds
-    mode, network, system = (
-        settings.verifier.environment_mode,
-        settings.environment.network_mode,
-        settings.environment.os,
-    )
+    mode, system = settings.verifier.environment_mode, settings.environment.os
+    network, hosts = settings.environment.network_mode, settings.environment.allowed_hosts
     seconds = settings.environment.build_timeout_sec
     build_bound = f"must be above 0 and at most {MOST_BUILD_SECONDS:g}"
     return [
@@ -200,7 +199,7 @@ def value_checks(settings: TaskToml) -> list[Verified]:
         ("metadata.assay_rounds", rounds, 1 <= rounds <= MAX_ROUNDS, f"must be from 1 to {MAX_ROUNDS}"),
         ("environment.build_timeout_sec", seconds, 0 < seconds <= MOST_BUILD_SECONDS, build_bound),
         ("environment.os", system, system == "linux", "only linux is supported"),
-        ("environment.network_mode", network, network != "allowlist", "network allow-lists are not supported"),
+        ("environment.allowed_hosts", hosts, bool(hosts) == (network == "allowlist"), _HOSTS_BY_LIST),
         ("verifier.environment_mode", mode, mode != "separate", "a separate verifier image is not supported"),
     ]
 

@@ -90,6 +90,13 @@ def test_only_an_environment_that_is_built_has_time_for_it(
     assert (version.state, version.settings.get("build_seconds")) == ("linted", seconds)
 
 
+def test_a_list_of_hosts_is_kept_with_the_task(tmp_path: Path, store: FolderStore) -> None:
+    text = 'schema_version = "1.3"\n[task]\nname = "lab/greet"\n[environment]\n'
+    hosts = 'network_mode = "allowlist"\nallowed_hosts = ["pypi.org", "*.pythonhosted.org"]\n'
+    bring(store, task_folder(tmp_path, {"task.toml": text + hosts}))
+    assert TaskVersion.objects.get().settings["allowed_hosts"] == ["pypi.org", "*.pythonhosted.org"]
+
+
 def test_a_bad_folder_is_named_and_nothing_is_made(tmp_path: Path, store: FolderStore) -> None:
     good = named(tmp_path / "good", "lab/good")
     bad = task_folder(tmp_path / "bad", {"instruction.md": "\n"})
