@@ -1,7 +1,5 @@
 """Makes the bundled base image: python -m sandbox_worker.build_base_image. The control plane's command runs it."""
 
-import os
-import socket
 import sys
 from argparse import ArgumentParser
 from pathlib import Path
@@ -10,6 +8,7 @@ import docker
 from docker.errors import DockerException
 
 from sandbox_worker.sandbox.base import SandboxError
+from sandbox_worker.sandbox.daemon import EngineAbsentError, ask_engine
 from sandbox_worker.sandbox.images import folder as folders
 from sandbox_worker.sandbox.images.base_tar import write_base
 from sandbox_worker.sandbox.images.bringing import bring_in
@@ -36,7 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
 def build(store: ImageStore, docker_url: str) -> str:
     """Its digest; in the store it has the name of the base, with and without a tag. Raises as bring_in does."""
     if docker_url:
-        require_socket(docker_url)
+        require_engine(docker_url)
     place = folders.new_place(store.folder)
     try:
         (place / "root").mkdir()
@@ -54,25 +53,27 @@ def build(store: ImageStore, docker_url: str) -> str:
 
 
 def import_into(url: str, tar: Path, name: str) -> str:
-    """Raises SandboxError."""
+    """Under this name and as the latest. Raises SandboxError."""
     repository, _, tag = name.partition(":")
     try:
         client = docker.DockerClient(base_url=url)
         try:
             client.api.import_image_from_file(str(tar), repository=repository, tag=tag)
-            return str(client.images.get(name).id)
+            image = client.images.get(name)
+            image.tag(repository, "latest")
+            return str(image.id)
         finally:
             client.close()
     except DockerException as error:
         raise SandboxError(f"the Engine at {url} does not take the image: {error}") from error
 
 
-def require_socket(url: str) -> None:
-    """Docker's client leaves its socket open where nobody listens. Raises SandboxError."""
-    if url.startswith("unix://"):
-        with socket.socket(socket.AF_UNIX) as trial:
-            if code := trial.connect_ex(url.removeprefix("unix://")):
-                raise SandboxError(f"the Engine at {url} does not answer: {os.strerror(code)}")
+def require_engine(url: str) -> None:
+    """Raises SandboxError."""
+    try:
+        ask_engine(url)
+    except EngineAbsentError as error:
+        raise SandboxError(f"there is no Docker Engine: {error}") from error
 
 
 if __name__ == "__main__":

@@ -38,5 +38,5 @@ def test_a_file_that_is_no_image_is_named(images: Path, tmp_path: Path) -> None:
 
 
 def test_an_engine_that_does_not_answer_is_named(images: Path, tmp_path: Path) -> None:
-    with pytest.raises(CommandError, match=f"^the Engine at unix://{tmp_path}/none does not answer"):
+    with pytest.raises(CommandError, match=f"^there is no Docker Engine: unix://{tmp_path}/none: No such file"):
         call_command("build_base_image", docker=f"unix://{tmp_path}/none")

@@ -73,7 +73,7 @@ def test_an_engine_takes_the_base_under_its_tag(base: ImageStore, engine: Engine
 
 
 def test_an_engine_that_is_not_there_is_named_at_once(tmp_path: Path) -> None:
-    with pytest.raises(SandboxError, match=f"the Engine at unix://{tmp_path}/none does not answer: No such file"):
+    with pytest.raises(SandboxError, match=f"there is no Docker Engine: unix://{tmp_path}/none: No such file"):
         build_base(ImageStore(tmp_path / "images"), f"unix://{tmp_path}/none")
     assert not (tmp_path / "images").exists()
 

@@ -22,7 +22,8 @@ from wire.orphan import die_with_parent
 
 _FOLDERS_BYTES = 64 * 2**20
 """For a copy of the folders of the host's /usr."""
-_NOTHING_LEFT = 16 * 2**10
+_ENDING_SECONDS = 60.0
+"""What the box gets to end a command whose time is up."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def execute(request: StepRequest) -> StepAnswer:
     completed = in_box(request, root_over(request, scratch, room))
     answer = StepAnswer("", completed.end, completed.exit_code, completed.output.decode("utf-8", "replace"))
     if completed.end is not End.EXITED or completed.exit_code != 0:
-        return replace(answer, too_large="no space was left" if is_full(room) else "")
+        return answer
     try:
         pack_layer(uppers(room), Path(request.target), request.limits.disk_bytes)
     except TooLargeError as error:
@@ -108,22 +109,18 @@ def root_over(request: StepRequest, scratch: Path, room: Path) -> ImageRoot:
 
 def in_box(request: StepRequest, root: ImageRoot) -> Completed:
     """Raises SandboxError."""
-    spec = BoxSpec(request.limits, request.workdir, request.env, request.label, image="the one that is built")
+    limits = replace(request.limits, wall_seconds=request.seconds + _ENDING_SECONDS)
+    spec = BoxSpec(limits, env=request.env, label=request.label, image="the one that is built")
     backend = BubblewrapBackend(find_host(allow_weaker=request.allow_weaker), lambda *_: root)
     with ExitStack() as closing:
         closing.callback(backend.close)
         box = backend.start(spec)
-        return box.run(list(request.command), timeout=request.seconds)
+        return box.run(list(request.command), timeout=request.seconds, cwd=request.workdir)
 
 
 def uppers(room: Path) -> list[tuple[Path, str]]:
     """Only what was written to."""
     return [(room / "root", ""), *([(room / "usr", "usr")] if any((room / "usr").iterdir()) else [])]
-
-
-def is_full(room: Path) -> bool:
-    left = os.statvfs(room)
-    return left.f_bavail * left.f_frsize < _NOTHING_LEFT or left.f_favail == 0
 
 
 if __name__ == "__main__":
