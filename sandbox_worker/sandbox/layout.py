@@ -66,8 +66,11 @@ def arguments(spec: BoxSpec, inherited: Inherited, root: ImageRoot | None = None
 
 def supervisor_words(spec: BoxSpec, reads: int, writes: int) -> list[str]:
     """Its two descriptors, seconds to live, seconds of a lease, the folders with a quota, the folders to make."""
-    times = [f"{spec.limits.wall_seconds:.3f}", str(LEASE_SECONDS)]
-    return [str(reads), str(writes), *times, *quota_folders(spec), "--", *LOGS]
+    return [str(reads), str(writes), *lifetime(spec), *quota_folders(spec), "--", *LOGS]
+
+
+def lifetime(spec: BoxSpec) -> list[str]:
+    return [f"{spec.limits.wall_seconds:.3f}", str(LEASE_SECONDS)]
 
 
 def quota_folders(spec: BoxSpec) -> list[str]:
@@ -81,7 +84,7 @@ def building(spec: BoxSpec, inherited: Inherited, root: ImageRoot, *, as_root: b
         *image_folders(root),
         *("--seccomp", str(inherited.seccomp), "--remount-ro", "/dev"),
         *("--chdir", "/", "--", inherited.program_path),
-        *supervisor_words(spec, inherited.channel, inherited.channel),
+        *(str(inherited.channel), str(inherited.channel), *lifetime(spec), "/", "--"),
     ]
 
 
