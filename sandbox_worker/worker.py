@@ -16,7 +16,7 @@ from sandbox_worker.rollout import Means, Rollout
 from sandbox_worker.sandbox.choose import open_proved
 from sandbox_worker.sandbox.examine import host_findings
 from sandbox_worker.sandbox.findings import Finding
-from sandbox_worker.sandbox.images.layered import LayeredBuilder
+from sandbox_worker.sandbox.images.choose import builder_of
 from sandbox_worker.sandbox.images.store import ImageStore
 from sandbox_worker.sandbox.preflight import tried
 from sandbox_worker.settings import Settings
@@ -56,7 +56,7 @@ class Worker:
         self._writer = OutcomeWriter(store, self._incarnation.id, send)
         means = Means(
             boxes=self._boxes,
-            images=LayeredBuilder(images, allow_weaker=settings.boxes.allow_weaker),
+            images=builder_of(proved.about, images, settings.boxes),
             tasks=Tasks(store),
             tokenizers=Tokenizers(store),
             policy_client=self._policy_client,

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from sandbox_worker.sandbox.base import Limits
-from sandbox_worker.sandbox.choose import BUBBLEWRAP, Wanted
+from sandbox_worker.sandbox.choose import Wanted
+from sandbox_worker.sandbox.findings import BUBBLEWRAP
 from sandbox_worker.sandbox.images.errors import ImageStoreError
 from sandbox_worker.sandbox.images.layered import LayeredBuilder
 from sandbox_worker.sandbox.images.recipe import BuiltImage, ImageBuilder, Recipe
