@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from docker import APIClient
-from docker.types import LogConfig
+from docker.types import LogConfig, Mount
 
 from sandbox_worker.sandbox import layout
 from sandbox_worker.sandbox.base import BoxSpec
@@ -66,7 +66,7 @@ def host_config(api: APIClient, spec: BoxSpec, recipe: Recipe) -> dict[str, Any]
             path: tmpfs(limits.disk_bytes, path) for path in layout.quota_folders(spec) if path != layout.SHARED_MEMORY
         },
         shm_size=_SHARED_MEMORY_BYTES,
-        binds={recipe.program: {"bind": _PROGRAM, "mode": "ro"}},
+        mounts=[Mount(target=_PROGRAM, source=recipe.program, type="bind", read_only=True)],
         log_config=LogConfig(type="none", config={}),
         runtime=recipe.runtime or None,
     )

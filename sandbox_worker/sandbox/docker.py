@@ -108,6 +108,8 @@ class DockerBackend(KeepingBackend):
         supervisor_program()
         self._owner = Owner.this_process()
         self._image = image
+        self._own: set[str] = set()
+        """Ids of the containers of this process, while it has them."""
         self._recipe = containers.Recipe(str(program_path()), profile(), runtime, self._owner)
         self.isolation = describe(self._api, runtime)
         super().__init__()
@@ -126,7 +128,9 @@ class DockerBackend(KeepingBackend):
 
     def _is_left(self, found: dict[str, Any]) -> bool:
         owner = Owner.parse(found["Labels"][containers.OWNER])
-        if owner is None or owner == self._owner:
+        if owner == self._owner:  # one that the Engine made after we had stopped waiting for it
+            return found["Id"] not in self._own and time.time() - found["Created"] > _CALL_SECONDS + START_SECONDS
+        if owner is None:
             return False
         return owner.is_dead() or found["State"] in ("exited", "dead")
 
@@ -137,6 +141,8 @@ class DockerBackend(KeepingBackend):
         release = undo.enter_context(ExitStack())
         with engine_errors():
             container = containers.create(self._api, spec, self._image, self._recipe)
+            self._own.add(container)
+            release.callback(self._own.discard, container)
             undo.callback(remove, self._api, container)
             wire = attach(self._api, container)
             undo.callback(wire.close)

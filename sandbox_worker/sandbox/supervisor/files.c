@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_ENTRIES = 20000, MAX_NAMES = 4 << 20, MAX_DEPTH = 64, PAGE = 4096 };
+enum { MAX_ENTRIES = 20000, MAX_NAMES = 4 << 20, MAX_DEPTH = 64, DEEPEST = 1000, PAGE = 4096 };
 
 static const char *problem(void) { return errno ? strerror(errno) : "cannot be done"; }
 
@@ -294,25 +294,26 @@ void restore_snapshot(struct channel *channel, const struct fields *fields) {
     reply(channel, 1, (const char *[]){"ok"});
 }
 
-static bool empty_below(int folder);
+static bool empty_below(int folder, int depth);
 
 // One entry of a folder and all below it; a folder that may not be entered is made enterable first.
-static bool remove_entry(int folder, const char *name) {
+static bool remove_entry(int folder, const char *name, int depth) {
     if (!unlinkat(folder, name, 0)) return true;
     if (errno != EISDIR && errno != EPERM) return errno == ENOENT;
     fchmodat(folder, name, 0700, 0);
     int inner = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    bool emptied = inner >= 0 && empty_below(inner);
+    bool emptied = inner >= 0 && empty_below(inner, depth + 1);
     if (inner >= 0) close(inner);
     return emptied && (!unlinkat(folder, name, AT_REMOVEDIR) || errno == EBUSY);  // busy: a folder with a quota of its own
 }
 
-static bool empty_below(int folder) {
+static bool empty_below(int folder, int depth) {
+    if (depth > DEEPEST) return errno = ELOOP, false;
     int copy = fcntl(folder, F_DUPFD_CLOEXEC, 3);
     DIR *found = copy < 0 ? NULL : fdopendir(copy);
     bool emptied = found;
     for (struct dirent *entry; found && (entry = readdir(found));)
-        if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..")) emptied &= remove_entry(folder, entry->d_name);
+        if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..")) emptied &= remove_entry(folder, entry->d_name, depth);
     if (found) closedir(found);
     return emptied;
 }
@@ -325,7 +326,7 @@ void empty_folder(struct channel *channel, const struct fields *fields) {
         int outer = open_folder_of(fields->at[i], false, &name);
         int folder = outer < 0 ? -1 : openat(outer, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (outer >= 0) close(outer);
-        bool emptied = folder >= 0 && empty_below(folder);
+        bool emptied = folder >= 0 && empty_below(folder, 0);
         if (folder >= 0) close(folder);
         if (!emptied) return refuse(channel, "%s: %s", fields->at[i], problem());
     }
