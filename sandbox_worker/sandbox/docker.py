@@ -190,7 +190,8 @@ def remove(api: APIClient, container: str) -> None:
 
 def attach(api: APIClient, container: str) -> AttachedSocket:
     stream = api.attach_socket(container, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
-    return AttachedSocket(socket.socket(fileno=os.dup(stream.fileno())), stream.close)
+    answer = stream._response  # noqa: SLF001 (its connection is this container's alone, and closed by nothing else)
+    return AttachedSocket(socket.socket(fileno=os.dup(stream.fileno())), answer.close)
 
 
 def await_ready(channel: Channel, wire: AttachedSocket) -> None:
