@@ -29,6 +29,8 @@ class Engine:
             raise RuntimeError("There is no dockerd (Debian: apt install docker.io iptables).")
         self.folder = Path(tempfile.mkdtemp(prefix=f"assay-engine-{os.getpid()}-"))
         self.url = f"unix://{self.folder}/docker.sock"
+        self.cgroup_parent = self.folder.name
+        """Above the control groups of its containers, and of no other Engine's."""
         self._bridge = f"assay{os.getpid()}" if bridge else "none"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -43,6 +45,7 @@ class Engine:
         command = ["dockerd", "--data-root", f"{self.folder}/data", "--exec-root", f"{self.folder}/run"]
         command += ["--pidfile", f"{self.folder}/pid", "--host", self.url]
         command += [f"--bridge={self._bridge}", "--iptables=false", "--ip6tables=false"]
+        command += ["--cgroup-parent", self.cgroup_parent, "--exec-opt", "native.cgroupdriver=cgroupfs"]
         if self._bridge != "none":
             self._add_bridge()
         with (self.folder / "log").open("ab") as log:
@@ -86,6 +89,14 @@ class Engine:
         finally:
             client.close()
 
+    def containers(self) -> list[str]:
+        """Ids, also of those that have ended."""
+        client = docker.APIClient(base_url=self.url, version="auto")
+        try:
+            return [str(found["Id"]) for found in client.containers(all=True)]
+        finally:
+            client.close()
+
     def stop(self, signum: int = signal.SIGTERM) -> None:
         if self._process is not None:
             self._process.send_signal(signum)
@@ -101,3 +112,6 @@ class Engine:
             if (place := line.split()[1]).startswith(f"{self.folder}/"):
                 subprocess.run(["umount", "-l", place], check=True)
         shutil.rmtree(self.folder)
+        for folder, _, _ in os.walk("/sys/fs/cgroup", topdown=False):
+            if folder.endswith(f"/{self.cgroup_parent}"):
+                Path(folder).rmdir()

@@ -8,11 +8,13 @@ from pathlib import Path
 from sandbox_worker.sandbox.base import Backend, Box, BoxSpec, Completed, Limits
 
 MEGABYTE = 2**20
+MARK = f"assay-test-{os.getpid()}"
+"""In the environment of every command of these boxes."""
 
 
 @contextmanager
 def open_box(backend: Backend, workdir: str = "/app", **limits: float) -> Iterator[Box]:
-    spec = BoxSpec(limits=Limits(**limits), workdir=workdir, label="1.2.3")  # type: ignore[arg-type]
+    spec = BoxSpec(limits=Limits(**limits), workdir=workdir, env=(("MARK", MARK),), label="1.2.3")  # type: ignore[arg-type]
     box = backend.start(spec)
     try:
         yield box

@@ -1,0 +1,87 @@
+"""Every back end, and what must be so after each test."""
+
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import docker
+import pytest
+
+from sandbox_worker.sandbox.base import Backend, BoxSpec
+from sandbox_worker.sandbox.choose import BASE_IMAGE, Wanted, open_backend
+from sandbox_worker.sandbox.images.base_tar import write_base
+from tests.engine import Engine
+from tests.sandbox_worker.conformance.faked import FAKED, TABLE
+from tests.sandbox_worker.conformance.leftovers import Leftovers
+from tests.sandbox_worker.fake_box import FakeBackend
+
+REAL = (
+    pytest.param("bubblewrap", marks=pytest.mark.sandbox),
+    pytest.param("docker", marks=pytest.mark.docker),
+)
+_CLEAN_SECONDS = 10.0
+"""The Engine says that a container is gone before the last of its own processes is."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "backend" in metafunc.fixturenames:
+        fake = ("fake",) if metafunc.function.__name__ in FAKED else ()
+        metafunc.parametrize("backend", (*REAL, *fake), indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session")
+def engine() -> Iterator[Engine]:
+    """With the base image."""
+    started = Engine()
+    try:
+        started.start()
+        import_base(started.url)
+        yield started
+    finally:
+        started.remove()
+
+
+def import_base(url: str) -> None:
+    with tempfile.TemporaryDirectory(prefix="assay-base-") as place:
+        root, tar = Path(place, "root"), Path(place, "base.tar")
+        root.mkdir()
+        write_base(tar, root)
+        client = docker.APIClient(base_url=url, version="auto")
+        try:
+            client.import_image_from_file(str(tar), repository=BASE_IMAGE)
+        finally:
+            client.close()
+
+
+@pytest.fixture(scope="session")
+def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
+    opened = open_one(request)
+    yield opened
+    opened.close()
+
+
+def open_one(request: pytest.FixtureRequest) -> Backend:
+    if request.param == "fake":
+        return FakeBackend(TABLE)
+    if request.param == "docker":
+        return open_backend(Wanted(kind="docker", docker_url=request.getfixturevalue("engine").url))
+    return open_backend(Wanted(kind="bubblewrap"))
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(request: pytest.FixtureRequest, backend: Backend) -> Iterator[None]:
+    """No process, mount, control group, container, interface or folder; the next box works; the host answers."""
+    engine = request.getfixturevalue("engine") if "docker" in request.keywords else None
+    before = Leftovers.now(engine)
+    yield
+    box = backend.start(BoxSpec(label="9.9.9"))
+    done = box.run(["bash", "-c", "echo next"], timeout=20)
+    box.stop()
+    assert done.output == b"next\n"
+    deadline = time.monotonic() + _CLEAN_SECONDS
+    while (left := Leftovers.now(engine).since(before)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert left == []
+    subprocess.run(["true"], timeout=5, check=True)
