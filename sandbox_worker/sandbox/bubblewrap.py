@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from sandbox_worker.sandbox import launch, layout
-from sandbox_worker.sandbox.base import BoxSpec, BoxStartError, Usage
+from sandbox_worker.sandbox.base import BoxSpec, BoxStartError, HostCannotIsolateError, Usage
 from sandbox_worker.sandbox.binary import Bubblewrap, bundled_bubblewrap, numbers
 from sandbox_worker.sandbox.cgroups import Cgroup, CgroupTree
 from sandbox_worker.sandbox.channel import Channel, ChannelClosedError, ChannelTimeoutError, await_writer, pair
@@ -134,7 +134,7 @@ class BubblewrapBackend(KeepingBackend):
             return self._host.bubblewrap
         with self._lock:
             if self._overlaying is None:
-                self._overlaying = bundled_bubblewrap()
+                self._overlaying = overlaying_bubblewrap(self._host.bubblewrap.version)
             return self._overlaying
 
     def _take_uid(self, release: ExitStack, root: ImageRoot | None) -> int | None:
@@ -153,6 +153,15 @@ class BubblewrapBackend(KeepingBackend):
         undo.callback(cgroup.remove)
         undo.callback(cgroup.kill)
         return cgroup
+
+
+def overlaying_bubblewrap(system: str) -> Bubblewrap:
+    """Raises HostCannotIsolateError."""
+    try:
+        return bundled_bubblewrap()
+    except HostCannotIsolateError as error:
+        missing = f"a box on an image needs bubblewrap 0.11 or later, and here is {system}; {error.missing}"
+        raise HostCannotIsolateError(missing, error.mend) from error
 
 
 def await_ready(ours: socket.socket, channel: Channel, errors: int) -> int:
