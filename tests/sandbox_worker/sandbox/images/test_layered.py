@@ -113,6 +113,7 @@ def test_a_file_without_a_command_needs_no_image(images: ImageStore) -> None:
         ("RUN head -c 60000000 /dev/zero >/app/big", BuildDiskFullError, "no space was left"),
         ("RUN for i in 1 2 3; do truncate -s 4M /opt/$i; done", BuildDiskFullError, "the files take more than"),
         ("RUN python3 -c 'x = bytearray(2**29)'", BuildOutOfMemoryError, "took more than 134217728 bytes of memory"),
+        ("RUN for i in $(seq 99); do sleep 3 & done", BuildError, "wanted more processes than a box has"),
         ("COPY a /opt/\nCOPY a /opt/a/b", BuildError, "needs the folder /opt/a, where a file stands"),
         ("COPY a /usr/bin/awk\nCOPY a /proc/a", BuildError, "reaches into /proc/a"),
         ("COPY a /proc/1/a", BuildError, "reaches into /proc/1/a"),
