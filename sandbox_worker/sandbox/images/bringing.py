@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sandbox_worker.sandbox.images import folder as folders
 from sandbox_worker.sandbox.images.archive_file import read_image_file
-from sandbox_worker.sandbox.images.errors import BadImageError, WrongArchitectureError
+from sandbox_worker.sandbox.images.errors import BadImageError, UnsupportedImageError, WrongArchitectureError
 from sandbox_worker.sandbox.images.merged import Merged
 from sandbox_worker.sandbox.images.store import ImageStore, Layer, Record
 
@@ -24,6 +24,10 @@ def bring_in(store: ImageStore, name: str, path: Path) -> tuple[str, Record]:
     place = folders.new_place(store.folder)
     try:
         image = read_image_file(path, place)
+        if len(image.layers) > store.most_layers:
+            raise UnsupportedImageError(
+                f"the image has {len(image.layers)} layers, and at most {store.most_layers} fit"
+            )
         layers = tuple(store.adopt(tar) for tar in image.layers)
     finally:
         folders.remove(place)

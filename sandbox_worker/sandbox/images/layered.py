@@ -32,8 +32,6 @@ from wire.dockerfile import BASE, Copy, DockerfileError, Folder, Instruction, Ru
 
 log = logging.getLogger(__name__)
 
-MOST_LAYERS = 60
-"""A mount's options fit on one page."""
 NEEDED = ("bash", "mkdir")
 """Without them no command can be given, and no test be run."""
 _FOLDERS = ("/usr/local/bin", "/usr/bin", "/bin")
@@ -116,8 +114,8 @@ class LayeredBuilder(ImageBuilder):
 
     def _step(self, building: Building, record: Record, step: Step) -> tuple[Record, str]:
         place = where(step.instruction)
-        if len(record.layers) >= MOST_LAYERS:
-            raise UnsupportedImageError(f"{place}: an image of more than {MOST_LAYERS} layers")
+        if len(record.layers) >= self._store.most_layers:
+            raise UnsupportedImageError(f"{place}: an image of more than {self._store.most_layers} layers")
         tar_place = folders.new_place(self._store.folder)
         try:
             if isinstance(step, Run):

@@ -31,6 +31,9 @@ MOST_LAYER_BYTES = 4 * 2**30
 _IDLE_SECONDS = 600.0
 """An image that was asked for so recently is about to be used."""
 _PREFIX = "sha256:"
+_NAME = 32
+"""Of a layer's folder: so much of its digest, for the options of a mount have to fit on one page."""
+_OPTIONS_BYTES = 4096 - 512
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,11 @@ class ImageStore:
     def folder(self) -> Path:
         """Raises ImageStoreError."""
         return folders.open_folder(self._place)
+
+    @cached_property
+    def most_layers(self) -> int:
+        """That one image may have here: each is named by its path when it is mounted."""
+        return _OPTIONS_BYTES // len(f"/oldroot{self.folder}/layers/{'x' * _NAME}/usr:")
 
     def record(self, digest: str) -> Record | None:
         """With all its layers on this host; None where nobody has made it. Raises ImageStoreError, StoreError."""
@@ -150,7 +158,7 @@ class ImageStore:
                     break
                 if self._let_go(path):
                     del kept[path]
-            self._remove_layers({layer.digest for record in kept.values() for layer in record.layers})
+            self._remove_layers({layer.digest[:_NAME] for record in kept.values() for layer in record.layers})
 
     def _let_go(self, record: Path) -> bool:
         if time.time() - record.stat().st_mtime < _IDLE_SECONDS:
@@ -218,7 +226,7 @@ class ImageStore:
         return self.folder / "records" / f"{_plain(digest)}.json"
 
     def _layer_path(self, layer: Layer) -> Path:
-        return self.folder / "layers" / layer.digest
+        return self.folder / "layers" / layer.digest[:_NAME]
 
 
 def fill_seal(place: Path, workdir: str, *, is_host: bool) -> None:

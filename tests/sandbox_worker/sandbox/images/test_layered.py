@@ -179,6 +179,14 @@ def test_the_root_of_a_box_on_an_image_is_read_only_and_its_folders_are_bounded(
         assert flags == "ro,nosuid,nodev\nro,nosuid,nodev"
 
 
+def test_an_image_may_have_as_many_layers_as_can_be_mounted_and_no_more(images: ImageStore) -> None:
+    lines = "".join(f"COPY a /usr/local/lib/deep/{number}\n" for number in range(images.most_layers))
+    with box_on(images, build(images, lines, {"a": b"a"})) as box:
+        assert said(shell(box, "ls /usr/local/lib/deep | wc -l")) == str(images.most_layers)
+    with pytest.raises(UnsupportedImageError, match=rf"needs Docker: .* more than {images.most_layers} layers"):
+        build(images, f"{lines}COPY a /opt/more\n", {"a": b"a"})
+
+
 def test_a_base_that_nobody_brought_in_is_missing(images: ImageStore) -> None:
     with pytest.raises(MissingImageError, match=r"no image 'debian:12': bring it in with manage.py import_image"):
         build(images, "FROM debian:12\nRUN true\n")
