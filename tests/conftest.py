@@ -42,15 +42,19 @@ def data_folder() -> Iterator[Path]:
     remove_data_folder(folder)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """By its markers: a report knows only words, and a folder's name is one too."""
+    for item in items:
+        item.user_properties += [("real", marker) for marker in REAL if item.get_closest_marker(marker)]
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """How many of them ran: a host that lacks the machinery shows here."""
-    counts = []
-    for marker in REAL:
-        ran = [
-            report
-            for outcome in ("passed", "failed")
-            for report in terminalreporter.stats.get(outcome, [])
-            if report.when == "call" and marker in report.keywords
-        ]
-        counts.append(f"{len(ran)} {marker}")
-    terminalreporter.write_line("ran on real machinery: " + ", ".join(counts))
+    ran = [
+        marker
+        for outcome in ("passed", "failed")
+        for report in terminalreporter.stats.get(outcome, [])
+        for name, marker in report.user_properties
+        if report.when == "call" and name == "real"
+    ]
+    terminalreporter.write_line("ran on real machinery: " + ", ".join(f"{ran.count(name)} {name}" for name in REAL))
