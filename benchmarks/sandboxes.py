@@ -29,7 +29,7 @@ ARMS = [
     ArmSpec("SWE-ReX, local (no isolation)", REX, ("local",), peer="swe_rex"),
     ArmSpec("SWE-ReX, Docker", REX, ("docker",), peer="swe_rex", on_engine=True, crowd=8, burst=0),
     ArmSpec("llm-sandbox, Docker", LLM, ("cold",), peer="llm_sandbox", on_engine=True),
-    ArmSpec("llm-sandbox, Docker, pool (used boxes)", LLM, ("pool",), peer="llm_sandbox", on_engine=True),
+    ArmSpec("llm-sandbox, Docker, pool (used boxes)", LLM, ("pool",), peer="llm_sandbox", on_engine=True, crowd=0),
 ]
 
 

@@ -34,7 +34,7 @@ class ArmSpec:
     pace: int = 1
     """How many times as much is asked of it a round: a fast arm's batch must not be over before it is at speed."""
     crowd: int = 64
-    """How many boxes it is asked to keep alive at once: fewer where each is large."""
+    """How many boxes it is asked to keep alive at once: fewer where each is large, none where they wait already."""
     burst: int = 200
 
     @property

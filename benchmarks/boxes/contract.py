@@ -55,8 +55,8 @@ class Arm(ABC):
     def start(self) -> Box:
         """Return when the box takes commands. Called from many threads."""
 
-    def settle(self) -> None:
-        """Wait until the next start finds what a rested arm would have ready, such as a full pool."""
+    def settle(self, at_once: int) -> None:
+        """Wait until so many starts would find what a rested arm has ready for them, such as boxes that wait."""
         return
 
     def reap(self) -> None:

@@ -52,7 +52,7 @@ def first_commands(arm: Arm, at_once: int, count: int) -> Batch:
     """From asking for a box to the end of its first command; then its stop. In waves, each from a rested arm."""
     batch = Batch()
     for _ in range(max(1, count // at_once)):
-        arm.settle()
+        arm.settle(at_once)
         boxes: list[Box] = []
         starts = work([partial(_first, arm, boxes)] * at_once, at_once=at_once, seconds=ITEM_SECONDS)
         batch.add(f"first command, {at_once} at once", starts)
@@ -65,7 +65,7 @@ def first_commands(arm: Arm, at_once: int, count: int) -> Batch:
 
 def round_trips(arm: Arm, count: int) -> Batch:
     batch = Batch()
-    arm.settle()
+    arm.settle(1)
     box = arm.start()
     _checked(box.run_true())
     direct = [partial(_seconds, lambda: _checked(box.run_true()))] * count
@@ -83,7 +83,7 @@ def round_trips(arm: Arm, count: int) -> Batch:
 
 def lifecycles(arm: Arm, at_once: int, count: int) -> Batch:
     """Start, three commands, stop. The sample is the wall time that each took of the whole."""
-    arm.settle()
+    arm.settle(at_once)
     begun = time.perf_counter()
     outcomes = work([partial(_lifecycle, arm)] * count, at_once=at_once, seconds=ITEM_SECONDS)
     share = (time.perf_counter() - begun) / max(1, len(outcomes.values))
@@ -116,7 +116,7 @@ def flood(arm: Arm, size: int = GIGABYTE) -> Batch:
 def crowd(arm: Arm, count: int, engine: str = "") -> Batch:
     """Memory of each of many idle boxes: what all processes below this one take, and all of the Engine's."""
     batch = Batch()
-    arm.settle()
+    arm.settle(1)
     before = _memory_of_boxes(engine)
     boxes: list[Box] = []
     starts = work([partial(_first, arm, boxes)] * count, at_once=8, seconds=ITEM_SECONDS)
@@ -131,7 +131,7 @@ def burst(arm: Arm, count: int) -> Batch:
     """All asked for in one moment: start, one command, stop."""
     batch = Batch()
     gauge = Gauge()
-    arm.settle()
+    arm.settle(1)
     begun = time.perf_counter()
     batch.add(
         "first command in a burst", work([partial(_in_burst, arm, gauge)] * count, at_once=count, seconds=BURST_SECONDS)
@@ -144,7 +144,7 @@ def burst(arm: Arm, count: int) -> Batch:
 def hold(arm: Arm, count: int, marker: str) -> Batch:
     """Boxes that work, for the process to be killed under them."""
     batch = Batch()
-    arm.settle()
+    arm.settle(count)
     for number in range(count):
         threading.Thread(target=_hold, args=(arm, f"{marker}-{number}"), daemon=True).start()
     up = work([partial(_await, f"{marker}-{number}") for number in range(count)], at_once=count, seconds=ITEM_SECONDS)

@@ -95,9 +95,11 @@ class Pooled(Arm):
     def start(self) -> Box:
         return LlmBox(PooledSandboxSession(pool_manager=self._pool))
 
-    def settle(self) -> None:
+    def settle(self, at_once: int) -> None:
         deadline = time.monotonic() + SETTLE_SECONDS
-        while self._pool.get_stats()["state_counts"].get("idle", 0) < POOL and time.monotonic() < deadline:
+        while (
+            self._pool.get_stats()["state_counts"].get("idle", 0) < min(at_once, POOL) and time.monotonic() < deadline
+        ):
             time.sleep(0.1)
 
     def close(self) -> None:

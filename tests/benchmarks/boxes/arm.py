@@ -32,7 +32,7 @@ class TestArm(Arm):
             time.sleep(60)
         return TestBox()
 
-    def settle(self) -> None:
+    def settle(self, at_once: int) -> None:
         if HOW == "settling badly":
             raise RuntimeError("never rested")
 

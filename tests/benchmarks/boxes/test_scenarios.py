@@ -47,7 +47,7 @@ class Fake(Arm):
             raise OSError("no box")
         return FakeBox(self)
 
-    def settle(self) -> None:
+    def settle(self, at_once: int) -> None:
         self.settled += 1
 
     def close(self) -> None:
