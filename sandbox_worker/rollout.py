@@ -92,7 +92,7 @@ class Rollout:
         with ExitStack() as carried:
             with self._means.boxes.lease(spec, self._attempt, self._use) as box:
                 with boundary("box"):
-                    box.restore(task.environment)
+                    box.restore(task.environment, links=bool(task.image))
                 began = self._mark("start", began)
                 ending = self._act(box, policy)
                 began = self._mark("agent", began)

@@ -56,7 +56,7 @@ class Worker:
         self._writer = OutcomeWriter(store, self._incarnation.id, send)
         means = Means(
             boxes=self._boxes,
-            images=builder_of(proved.about, images, settings.boxes),
+            images=builder_of(proved, images),
             tasks=Tasks(store),
             tokenizers=Tokenizers(store),
             policy_client=self._policy_client,

@@ -1,8 +1,11 @@
-"""A box's working folder as a tar of folders and regular files only. Tars are made and read on the host."""
+"""A box's working folder as a tar of folders and regular files; of an image's, symbolic links too.
+
+Tars are made and read on the host."""
 
 import io
 import tarfile
 from dataclasses import dataclass
+from typing import Literal
 
 from sandbox_worker.sandbox.base import BoxFileError
 from sandbox_worker.sandbox.channel import Reply
@@ -16,12 +19,14 @@ class Entry:
     """Relative to the working folder."""
     mode: int
     data: bytes
-    is_folder: bool = False
+    """Of a link, what it says."""
+    kind: Literal["f", "d", "l"] = "f"
+    """A regular file, a folder, a symbolic link: as the supervisor names them."""
 
     @property
     def fields(self) -> tuple[str, str, str, str]:
         """As the supervisor takes them."""
-        return ("d" if self.is_folder else "f", str(self.mode), str(len(self.data)), self.name)
+        return (self.kind, str(self.mode), str(len(self.data)), self.name)
 
 
 def pack(reply: Reply) -> bytes:
@@ -45,19 +50,23 @@ def pack(reply: Reply) -> bytes:
     return target.getvalue()
 
 
-def unpack(content: bytes) -> list[Entry]:
-    """Raises BoxFileError for anything but folders and regular files below the working folder."""
+def unpack(content: bytes, *, links: bool = False) -> list[Entry]:
+    """links: whether symbolic links are taken too, as they are: they lead nowhere but within the box.
+
+    Raises BoxFileError for anything else but folders and regular files below the working folder."""
     try:
         with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as tar:
-            return [entry(tar, member) for member in tar]
+            return [entry(tar, member, links=links) for member in tar]
     except (tarfile.TarError, UnicodeError, EOFError) as error:
         raise BoxFileError("archive", f"no tar: {error}") from error
 
 
-def entry(tar: tarfile.TarFile, member: tarfile.TarInfo) -> Entry:
+def entry(tar: tarfile.TarFile, member: tarfile.TarInfo, *, links: bool) -> Entry:
     name = checked(member.name)
     if member.isdir():
-        return Entry(name, member.mode & 0o777, b"", is_folder=True)
+        return Entry(name, member.mode & 0o777, b"", "d")
+    if links and member.issym():
+        return Entry(name, 0o777, member.linkname.encode("utf-8", "surrogateescape"), "l")
     if not member.isreg() or member.issparse():
         raise BoxFileError(member.name, "neither a folder nor a regular file")
     source = tar.extractfile(member)

@@ -243,12 +243,16 @@ class Box(ABC):
     def snapshot(self, *, limit: int, folder: str = "") -> bytes:
         """A folder (the working folder) as a tar of folders, regular files and their modes, nothing else.
 
-        Files count by whole pages and at their full length, so that what is taken up fits into a box of that quota.
+        Links are left out, also those that an image's folder began with: only the box itself has ever seen them. Files
+        count by whole pages and at their full length, so that what is taken up fits into a box of that quota.
         Raises BoxFileError where they are more than limit bytes, BoxDeadError."""
 
     @abstractmethod
-    def restore(self, content: bytes, *, folder: str = "") -> None:
-        """Make a folder (the working folder) hold such a tar and nothing else. Raises BoxFileError, BoxDeadError."""
+    def restore(self, content: bytes, *, folder: str = "", links: bool = False) -> None:
+        """Make a folder (the working folder) hold such a tar and nothing else.
+
+        links: of an image's own folder, whose symbolic links are kept; elsewhere links are refused.
+        Raises BoxFileError, BoxDeadError."""
 
     @abstractmethod
     def usage(self) -> Usage:

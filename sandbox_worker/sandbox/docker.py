@@ -104,24 +104,30 @@ class DockerBackend(KeepingBackend):
         """image: of boxes whose spec names none. runtime: runc where empty, or runsc (gVisor), as the Engine names it.
 
         Raises HostCannotIsolateError."""
-        self._api = connect(url)
+        self.api = connect(url)
         supervisor_program()
         self._owner = Owner.this_process()
-        self._image = image
-        self._own: set[str] = set()
+        self.image = image
+        self.own: set[str] = set()
         """Ids of the containers of this process, while it has them."""
-        self._recipe = containers.Recipe(str(program_path()), profile(), runtime, self._owner)
-        self.isolation = describe(self._api, runtime)
+        self.recipe = containers.Recipe(str(program_path()), profile(), runtime, self._owner)
+        try:
+            self.isolation = describe(self.api, runtime)
+            require_image(self.api, image, url)
+        except BaseException:
+            self.api.close()
+            raise
         super().__init__()
 
     def reap(self) -> int:
-        """Containers of dead workers, and those that ended while nobody was there to remove them."""
+        """Containers of dead workers, and those that ended while nobody was there to remove them; unfinished images."""
         removed = 0
         try:
-            for found in self._api.containers(all=True, filters={"label": containers.OWNER}):
+            for found in self.api.containers(all=True, filters={"label": containers.OWNER}):
                 if self._is_left(found):
-                    remove(self._api, found["Id"])
+                    remove(self.api, found["Id"])
                     removed += 1
+            remove_unfinished(self.api)
         except ENGINE_ERRORS as error:
             raise EngineError(f"The Docker Engine was not searched for what dead workers left: {error}.") from error
         return removed
@@ -129,31 +135,30 @@ class DockerBackend(KeepingBackend):
     def _is_left(self, found: dict[str, Any]) -> bool:
         owner = Owner.parse(found["Labels"][containers.OWNER])
         if owner == self._owner:  # one that the Engine made after we had stopped waiting for it
-            return found["Id"] not in self._own and time.time() - found["Created"] > _CALL_SECONDS + START_SECONDS
+            return found["Id"] not in self.own and time.time() - found["Created"] > _CALL_SECONDS + START_SECONDS
         if owner is None:
             return False
         return owner.is_dead() or found["State"] in ("exited", "dead")
 
     def _let_go(self) -> None:
-        self._api.close()
+        self.api.close()
 
     def _start(self, spec: BoxSpec, undo: ExitStack) -> SupervisedBox:
         release = undo.enter_context(ExitStack())
         with engine_errors():
-            container = containers.create(self._api, spec, self._image, self._recipe)
-            self._own.add(container)
-            release.callback(self._own.discard, container)
-            undo.callback(remove, self._api, container)
-            wire = attach(self._api, container)
-            undo.callback(wire.close)
-            self._api.start(container)
-            channel = Channel(wire)
-            await_ready(channel, wire)
-            pid = int(self._api.inspect_container(container)["State"]["Pid"])
-            body = ContainerBody(self._api, container, pid)
-        box = SupervisedBox(spec, channel, body, release.pop_all())
-        undo.pop_all()
-        return box
+            container = containers.create(self.api, spec, spec.image or self.image, self.recipe)
+            undo.callback(remove, self.api, container)
+            release.enter_context(self.holding(container))
+            return started(self.api, container, spec, undo, release)
+
+    @contextmanager
+    def holding(self, container: str) -> Iterator[None]:
+        """While it is in use here, the reaper leaves it alone."""
+        self.own.add(container)
+        try:
+            yield
+        finally:
+            self.own.discard(container)
 
 
 def connect(url: str) -> APIClient:
@@ -174,6 +179,57 @@ def describe(api: APIClient, runtime: str) -> str:
         raise HostCannotIsolateError(f"the Docker Engine has no runtime {runtime!r}", mend)
     groups = f"cgroup v{info.get('CgroupVersion', '1')}"
     return f"Docker {info['ServerVersion']}, {runtime or info['DefaultRuntime']}, one uid, {groups}, seccomp"
+
+
+def require_image(api: APIClient, image: str, url: str) -> None:
+    """Raises HostCannotIsolateError where boxes whose task names no image would have none, or one with volumes."""
+    mend = f"Make it with manage.py build_base_image --docker {url}, or name another in ASSAY_DOCKER_IMAGE."
+    try:
+        found = described(api, image)
+    except ImageNotFound as error:
+        raise HostCannotIsolateError(f"the Docker Engine has no image {image!r} for its boxes", mend) from error
+    if volumes := found["Config"].get("Volumes"):
+        raise HostCannotIsolateError(f"the image {image!r} has volumes, without a limit: {', '.join(volumes)}", mend)
+
+
+def described(api: APIClient, image: str) -> dict[str, Any]:
+    """What the Engine says of an image. Raises ImageNotFound, and docker's other errors."""
+    return dict(api.inspect_image(image))  # type: ignore[no-untyped-call]
+
+
+def remove_unfinished(api: APIClient) -> None:
+    """Images of builds whose worker died. Raises docker's errors."""
+    wanted = {"label": containers.BUILDER, "dangling": True}
+    while left := [found for found in api.images(filters=wanted) if _was_left(found)]:
+        for found in left:
+            try:
+                api.remove_image(found["Id"], noprune=True)
+            except NotFound:
+                continue  # another was faster
+            except APIError as error:
+                if error.status_code == 409:  # of a container that goes first, at the next pass
+                    return
+                raise
+
+
+def _was_left(image: dict[str, Any]) -> bool:
+    builder = Owner.parse(image["Labels"][containers.BUILDER])
+    return builder is not None and builder.is_dead()
+
+
+def started(api: APIClient, container: str, spec: BoxSpec, undo: ExitStack, release: ExitStack) -> SupervisedBox:
+    """The box of a new container. Where this raises, undo removes it; else the box has taken it over, with release.
+
+    Raises BoxStartError, and docker's errors."""
+    wire = attach(api, container)
+    undo.callback(wire.close)
+    api.start(container)
+    channel = Channel(wire)
+    await_ready(channel, wire)
+    pid = int(api.inspect_container(container)["State"]["Pid"])
+    box = SupervisedBox(spec, channel, ContainerBody(api, container, pid), release.pop_all())
+    undo.pop_all()
+    return box
 
 
 def remove(api: APIClient, container: str) -> None:

@@ -17,7 +17,12 @@ LEASE_SECONDS = 120
 """A box whose worker has not been heard of for so long ends itself."""
 _SHARED_MEMORY_BYTES = 8 * 2**20
 SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
-_TAKEN = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/proc", "/dev", "/sys")
+TAKEN = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/proc", "/dev", "/sys")
+"""Where no working folder can be: /usr is the host's."""
+_PROGRAMS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32", "libexec")
+TAKEN_OF_IMAGES = (*TAKEN[1:], *(f"/usr/{name}" for name in _PROGRAMS), *(f"/usr/local/{name}" for name in _PROGRAMS))
+"""The same for an image that has a /usr of its own: below it only programs are not to be hidden."""
+_WHOLE = ("/", "/usr", "/usr/local")
 
 ETC = {
     "/etc/passwd": "root:x:0:0:root:/:/usr/sbin/nologin\nagent:x:1000:1000:agent:{home}:/bin/bash\n"
@@ -52,6 +57,7 @@ def arguments(spec: BoxSpec, inherited: Inherited, root: ImageRoot | None = None
     """Raises BoxStartError for a working folder that no box can have."""
     if root and root.writable:
         return building(spec, inherited, root, as_root=root.writable.as_root)
+    check_workdir(spec.workdir, TAKEN_OF_IMAGES if root and not root.usr else TAKEN)
     return [
         *isolation(),
         *(image_folders(root) if root else system_folders()),
@@ -126,7 +132,6 @@ def kernel_folders() -> list[str]:
 
 
 def own_folders(spec: BoxSpec, inherited: Inherited) -> list[str]:
-    check_workdir(spec.workdir)
     size = spec.limits.disk_bytes
     words = tmpfs("/tmp", size, mode="1777")
     for path in SCRATCH[1:]:
@@ -142,15 +147,10 @@ def tmpfs(path: str, size: int, *, mode: str = "0755") -> list[str]:
     return ["--perms", mode, "--size", str(size), "--tmpfs", path]
 
 
-def check_workdir(path: str) -> None:
-    plain = os.path.normpath(path)
-    if (
-        path != plain
-        or "\0" in path
-        or not path.startswith("/")
-        or path == "/"
-        or f"{path}/".startswith(tuple(f"{t}/" for t in _TAKEN))
-    ):
+def check_workdir(path: str, taken: tuple[str, ...] = TAKEN) -> None:
+    """Raises BoxStartError."""
+    is_plain = path == os.path.normpath(path) and path.startswith("/") and "\0" not in path
+    if not is_plain or path in _WHOLE or f"{path}/".startswith(tuple(f"{t}/" for t in taken)):
         raise BoxStartError(f"{path} cannot be the working folder of a box.")
 
 

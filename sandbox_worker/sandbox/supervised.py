@@ -129,9 +129,9 @@ class SupervisedBox(Box):
         place = self._absolute(folder or ".")
         return archive.pack(self._file_request(place, ["snapshot", place, str(limit)], most=limit))
 
-    def restore(self, content: bytes, *, folder: str = "") -> None:
+    def restore(self, content: bytes, *, folder: str = "", links: bool = False) -> None:
         place = self._absolute(folder or ".")
-        entries = archive.unpack(content)
+        entries = archive.unpack(content, links=links)
         self._file_request(place, ["empty", place])
         fields = ["restore", place, *itertools.chain.from_iterable(entry.fields for entry in entries)]
         self._file_request(place, fields, (entry.data for entry in entries))

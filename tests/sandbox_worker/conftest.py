@@ -7,7 +7,10 @@ import pytest
 
 from sandbox_worker.sandbox.base import Backend
 from sandbox_worker.sandbox.choose import Wanted, open_backend
+from sandbox_worker.sandbox.docker import DockerBackend
 from sandbox_worker.sandbox.images.store import ImageStore
+from tests.engine import Engine
+from tests.sandbox_worker.docker_host import docker_backend, engine_with_base
 from tests.servers import make_data_folder, remove_data_folder
 from wire.store import FolderStore
 
@@ -30,3 +33,15 @@ def backend(host_images: ImageStore) -> Iterator[Backend]:
 @pytest.fixture
 def store(tmp_path: Path) -> FolderStore:
     return FolderStore(tmp_path / "store")
+
+
+@pytest.fixture(scope="session")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """With the base image; started by the first test that needs it."""
+    yield from engine_with_base(tmp_path_factory.mktemp("base"))
+
+
+@pytest.fixture(scope="session")
+def docker_boxes(engine: Engine) -> Iterator[DockerBackend]:
+    with docker_backend(engine) as opened:
+        yield opened

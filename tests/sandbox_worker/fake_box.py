@@ -113,12 +113,12 @@ class FakeBox(Box):
         words = [word for name, (data, mode) in found.items() for word in ("f", str(mode), str(len(data)), name)]
         return archive.pack(Reply(["ok", *words], b"".join(data for data, _ in found.values())))
 
-    def restore(self, content: bytes, *, folder: str = "") -> None:
+    def restore(self, content: bytes, *, folder: str = "", links: bool = False) -> None:
         self._require_life()
         top = self._absolute(folder) + "/"
-        entries = archive.unpack(content)
+        entries = archive.unpack(content, links=links)
         self.files = {path: held for path, held in self.files.items() if not path.startswith(top)}
-        self.files |= {top + entry.name: (entry.data, entry.mode) for entry in entries if not entry.is_folder}
+        self.files |= {top + entry.name: (entry.data, entry.mode) for entry in entries if entry.kind == "f"}
 
     def usage(self) -> Usage:
         return Usage(0.0, 0, 0, sum(len(data) for data, _ in self.files.values()))

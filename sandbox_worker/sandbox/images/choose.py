@@ -1,31 +1,19 @@
 """The one place that decides who builds images for which kind of boxes."""
 
-from collections.abc import Callable
-
-from sandbox_worker.sandbox.base import Limits
-from sandbox_worker.sandbox.choose import Wanted
+from sandbox_worker.sandbox.choose import Proved
 from sandbox_worker.sandbox.findings import BUBBLEWRAP
-from sandbox_worker.sandbox.images.errors import ImageStoreError
 from sandbox_worker.sandbox.images.layered import LayeredBuilder
-from sandbox_worker.sandbox.images.recipe import BuiltImage, ImageBuilder, Recipe
+from sandbox_worker.sandbox.images.recipe import ImageBuilder
 from sandbox_worker.sandbox.images.store import ImageStore
 
 
-class NoBuilder(ImageBuilder):
-    """Of boxes that start on the one image that their back end was given."""
+def builder_of(proved: Proved, host: ImageStore) -> ImageBuilder:
+    """Of the back end that was chosen. host: this host's images and locks."""
+    if proved.about == BUBBLEWRAP:
+        return LayeredBuilder(host, allow_weaker=bool(proved.backend.weaker))
+    from sandbox_worker.sandbox.docker import DockerBackend  # noqa: PLC0415 (optional: bubblewrap needs no package)
+    from sandbox_worker.sandbox.images.docker_builder import DockerBuilder  # noqa: PLC0415
 
-    def __init__(self, about: str) -> None:
-        self._about = about
-
-    def knows(self, base: str) -> bool:
-        return False
-
-    def build(self, recipe: Recipe, limits: Limits, check: Callable[[], None]) -> BuiltImage:
-        raise ImageStoreError(f"boxes of {self._about} build no images")
-
-
-def builder_of(about: str, images: ImageStore, wanted: Wanted) -> ImageBuilder:
-    """about: the back end's name."""
-    if about == BUBBLEWRAP:
-        return LayeredBuilder(images, allow_weaker=wanted.allow_weaker)
-    return NoBuilder(about)
+    if not isinstance(proved.backend, DockerBackend):
+        raise TypeError(f"nobody builds images for {proved.about}")
+    return DockerBuilder(proved.backend, host)

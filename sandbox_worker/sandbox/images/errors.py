@@ -10,10 +10,8 @@ class ImageError(SandboxError):
 class MissingImageError(ImageError):
     """There is no image of this name or digest here."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(
-            f"there is no image {name!r}: bring it in with manage.py import_image, or begin with FROM assay/base"
-        )
+    def __init__(self, name: str, mend: str = "bring it in with manage.py import_image") -> None:
+        super().__init__(f"there is no image {name!r}: {mend}, or begin with FROM assay/base")
         self.name = name
 
 
@@ -45,6 +43,10 @@ class UnsupportedImageError(ImageError):
     def __init__(self, why: str) -> None:
         super().__init__(f"needs Docker: {why}")
         self.why = why
+
+
+class WorkspaceError(ImageError):
+    """What it has in the working folder cannot be given to a box."""
 
 
 class BuildError(ImageError):

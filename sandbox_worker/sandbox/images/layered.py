@@ -5,50 +5,42 @@ import os
 import platform
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
+from sandbox_worker.sandbox import layout
 from sandbox_worker.sandbox.base import Limits
 from sandbox_worker.sandbox.images import folder as folders
 from sandbox_worker.sandbox.images import host_base, locks
+from sandbox_worker.sandbox.images.building import (
+    ENV,
+    Building,
+    chain_of,
+    is_default,
+    require_programs,
+    require_startable,
+    require_workdir,
+    said_of,
+    where,
+)
 from sandbox_worker.sandbox.images.copying import made_by, write_tar
 from sandbox_worker.sandbox.images.errors import (
     BuildError,
-    BuildTimedOutError,
     ImageError,
     MissingImageError,
-    MissingProgramError,
     UnsupportedImageError,
     WrongArchitectureError,
 )
 from sandbox_worker.sandbox.images.failures import Failures
 from sandbox_worker.sandbox.images.merged import Merged
-from sandbox_worker.sandbox.images.recipe import BuiltImage, ImageBuilder, Recipe, next_digest
+from sandbox_worker.sandbox.images.recipe import BuiltImage, ImageBuilder, Recipe
 from sandbox_worker.sandbox.images.run_step import StepRequest
 from sandbox_worker.sandbox.images.steps import run_step
 from sandbox_worker.sandbox.images.store import ImageStore, Record
 from sandbox_worker.sandbox.images.workspace import workspace_of
-from wire.dockerfile import BASE, Copy, DockerfileError, Folder, Instruction, Run, Step
+from wire.dockerfile import Copy, DockerfileError, Folder, Run, Step
 
 log = logging.getLogger(__name__)
-
-NEEDED = ("bash", "mkdir")
-"""Without them no command can be given, and no test be run."""
-_FOLDERS = ("/usr/local/bin", "/usr/bin", "/bin")
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_ENV = (("PATH", _PATH), ("HOME", "/root"), ("LANG", "C.UTF-8"), ("TAR_OPTIONS", "--no-same-owner"))
-"""A build has no capability, so that as root, too, it gives no file to another user."""
-
-
-@dataclass
-class Building:
-    """One build under way."""
-
-    recipe: Recipe
-    limits: Limits
-    check: Callable[[], None]
-    seconds: float
-    """Left of the time for its commands; waiting for other builds takes nothing of it."""
 
 
 class LayeredBuilder(ImageBuilder):
@@ -58,13 +50,11 @@ class LayeredBuilder(ImageBuilder):
         self._failures = Failures()
 
     def knows(self, base: str) -> bool:
-        return not is_host(base) and self._store.named(base) is not None
+        return not is_default(base) and self._store.named(base) is not None
 
     def build(self, recipe: Recipe, limits: Limits, check: Callable[[], None]) -> BuiltImage:
         digest, record = self.base(recipe.dockerfile.base)
-        chain = [digest]
-        for step in recipe.dockerfile.steps:
-            chain.append(next_digest(chain[-1], step, recipe.files))
+        chain = chain_of(digest, recipe)
         said = ""
         final = self._store.record(chain[-1]) if len(chain) > 1 else record
         if final is None:
@@ -85,7 +75,7 @@ class LayeredBuilder(ImageBuilder):
 
     def base(self, name: str) -> tuple[str, Record]:
         """The digest and the layers that FROM begins with. Raises MissingImageError, WrongArchitectureError."""
-        if is_host(name):
+        if is_default(name):
             base = host_base.digest()
             return base, Record(base=base, machine=platform.machine())
         digest = self._store.named(name)
@@ -108,7 +98,7 @@ class LayeredBuilder(ImageBuilder):
             building.check()
             log.info("building %s, step %d of %d: %s", chain[-1], number + 1, len(steps), where(step.instruction))
             record, words = self._step(building, record, step)
-            said.append(f"{where(step.instruction)}\n{words}" if words else where(step.instruction))
+            said.append(said_of(where(step.instruction), words))
             self._store.keep(chain[number + 1], record)
         return record, "\n".join(said)
 
@@ -132,18 +122,14 @@ class LayeredBuilder(ImageBuilder):
             raise BuildError(where(step.instruction), error.why) from error
         if all(file is None and merged.find(path) for path, file in made.items()):
             return record  # a folder that was there
-        write_tar(tar, made, merged)
+        write_tar(tar, made, merged, is_layer=True)
         return replace(record, layers=(*record.layers, self._store.adopt(tar)))
 
     def _run(self, building: Building, record: Record, step: Run, tar: Path) -> tuple[Record, str]:
-        place = where(step.instruction)
-        if step.command[0].startswith("/") and self.merged(record).find(step.command[0]) is None:
-            raise MissingProgramError(f"{step.command[0]} ({place})")
-        if building.seconds <= 0:
-            raise BuildTimedOutError(place, f"the {building.recipe.seconds:.0f} s of the build are over")
+        require_startable(building, self.merged(record), step)
         with locks.held(self._store.folder / "locks" / "builds", check=building.check):
             began = time.monotonic()
-            said = run_step(self._request(building, record, step, tar), place, building.check)
+            said = run_step(self._request(building, record, step, tar), where(step.instruction), building.check)
             building.seconds -= time.monotonic() - began
         return replace(record, layers=(*record.layers, self._store.adopt(tar))), said
 
@@ -156,7 +142,7 @@ class LayeredBuilder(ImageBuilder):
             owner=self._store.owner,
             command=step.command,
             workdir=step.workdir,
-            env=tuple((dict(_ENV) | dict(record.env) | dict(step.env)).items()),
+            env=tuple((dict(ENV) | dict(record.env) | dict(step.env)).items()),
             as_root=step.as_root,
             limits=building.limits,
             seconds=building.seconds,
@@ -169,18 +155,8 @@ class LayeredBuilder(ImageBuilder):
         return Merged(self._store.layers(record), host_usr=bool(record.base))
 
     def _built(self, digest: str, record: Record, recipe: Recipe, limits: Limits, said: str) -> BuiltImage:
+        require_workdir(recipe.workdir, self.taken if record.base else layout.TAKEN_OF_IMAGES)
         merged = self.merged(record)
-        for program in NEEDED:
-            if not any(merged.find(f"{folder}/{program}") for folder in _FOLDERS):
-                raise MissingProgramError(program)
+        require_programs(merged)
         workspace = workspace_of(merged, recipe.workdir, limits.disk_bytes)
         return BuiltImage(digest if record.layers else "", record.env, workspace, record.size, said)
-
-
-def where(instruction: Instruction) -> str:
-    return f"environment/Dockerfile, line {instruction.line} ({instruction.word} {instruction.rest[:120]})"
-
-
-def is_host(base: str) -> bool:
-    """With another tag it is the bundled image, which is the same on every host."""
-    return base in (BASE, f"{BASE}:latest")

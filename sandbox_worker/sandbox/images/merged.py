@@ -44,6 +44,10 @@ class Merged:
         found = self._walk(self.resolved(path))
         return None if found is not None and found.is_link else found
 
+    def mode(self, path: str) -> int | None:
+        found = self.find(path)
+        return found.status.st_mode if found else None
+
     def resolved(self, path: str) -> str:
         """The path without links on its way, as far as it exists."""
         done, todo, links = "", [part for part in path.split("/") if part not in ("", ".")], 0

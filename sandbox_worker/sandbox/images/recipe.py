@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from sandbox_worker.sandbox import layout
 from sandbox_worker.sandbox.base import Limits
 from wire.dockerfile import Copy, Dockerfile, Folder, Run, Step
 
@@ -50,6 +51,9 @@ class BuiltImage:
 
 class ImageBuilder(ABC):
     """Builds what a recipe says, at most once a host."""
+
+    taken: tuple[str, ...] = layout.TAKEN
+    """In which folders no box on the back end's own base can have its working folder."""
 
     @abstractmethod
     def knows(self, base: str) -> bool:

@@ -12,15 +12,8 @@ from pathlib import Path
 import msgspec
 
 import sandbox_worker
-from sandbox_worker.sandbox.base import End
-from sandbox_worker.sandbox.images.errors import (
-    BuildDiskFullError,
-    BuildError,
-    BuildFailedError,
-    BuildOutOfMemoryError,
-    BuildTimedOutError,
-    ImageStoreError,
-)
+from sandbox_worker.sandbox.images.errors import ImageStoreError
+from sandbox_worker.sandbox.images.outcome import require_success
 from sandbox_worker.sandbox.images.run_step import StepAnswer, StepRequest
 
 _MODULE = "sandbox_worker.sandbox.images.run_step"
@@ -28,7 +21,6 @@ _ROOT = Path(sandbox_worker.__file__).parents[1]
 _GRACE_SECONDS = 60.0
 """For its start, and for packing what was left."""
 _LOOK_SECONDS = 0.05
-_OTHER_LIMITS = {End.PID_LIMIT: "wanted more processes than a box has", End.OUTPUT_LIMIT: "printed without an end"}
 
 
 def run_step(request: StepRequest, where: str, check: Callable[[], None]) -> str:
@@ -36,20 +28,16 @@ def run_step(request: StepRequest, where: str, check: Callable[[], None]) -> str
     answer = _answer(request, check)
     if answer.problem:
         raise ImageStoreError(f"{where} could not be executed: {answer.problem}")
-    log = answer.log
-    if answer.end is End.TIMED_OUT:
-        raise BuildTimedOutError(where, f"did not end within {request.seconds:.0f} s", log)
-    if answer.end is End.OUT_OF_MEMORY:
-        raise BuildOutOfMemoryError(where, f"took more than {request.limits.memory_bytes} bytes of memory", log)
-    if answer.end is End.DISK_FULL:
-        raise BuildDiskFullError(where, f"no space was left (a box has {request.limits.disk_bytes} bytes)", log)
-    if answer.too_large:
-        raise BuildDiskFullError(where, f"{answer.too_large} (a box has {request.limits.disk_bytes} bytes)", log)
-    if answer.end in _OTHER_LIMITS:
-        raise BuildError(where, _OTHER_LIMITS[answer.end], log)
-    if answer.end is not End.EXITED or answer.exit_code != 0:
-        raise BuildFailedError(where, answer.exit_code, log)
-    return log
+    require_success(
+        where,
+        answer.end,
+        answer.exit_code,
+        answer.log,
+        limits=request.limits,
+        seconds=request.seconds,
+        too_large=answer.too_large,
+    )
+    return answer.log
 
 
 def _answer(request: StepRequest, check: Callable[[], None]) -> StepAnswer:

@@ -215,7 +215,7 @@ class ImageStore:
 
     def _seal(self, workdir: str, *, is_host: bool) -> Path:
         """Over the layers: places to mount on, whatever an image has there."""
-        layout.check_workdir(workdir)
+        layout.check_workdir(workdir, layout.TAKEN if is_host else layout.TAKEN_OF_IMAGES)
         target = self.folder / "seals" / hashlib.sha256(f"{is_host}{workdir}".encode()).hexdigest()
         if not target.exists():
             with folders.made_beside(self.folder, target) as place:

@@ -15,9 +15,9 @@ from sandbox_worker.sandbox.channel import Reply
 def test_what_is_packed_is_unpacked() -> None:
     reply = Reply(["ok", "d", "448", "0", "a", "f", "420", "3", "a/b"], b"one")
     entries = unpack(pack(reply))
-    assert [(entry.name, entry.mode, entry.data, entry.is_folder) for entry in entries] == [
-        ("a", 0o700, b"", True),
-        ("a/b", 0o644, b"one", False),
+    assert [(entry.name, entry.mode, entry.data, entry.kind) for entry in entries] == [
+        ("a", 0o700, b"", "d"),
+        ("a/b", 0o644, b"one", "f"),
     ]
 
 

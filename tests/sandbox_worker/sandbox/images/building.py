@@ -44,5 +44,5 @@ def box_on(store: ImageStore, image: BuiltImage, workdir: str = "/app") -> Itera
         backend = closing.enter_context(backend_on(store))
         box = backend.start(BoxSpec(limits=LIMITS, workdir=workdir, image=image.digest))
         closing.callback(box.stop)
-        box.restore(image.workspace)
+        box.restore(image.workspace, links=True)
         yield box
