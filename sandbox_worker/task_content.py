@@ -12,12 +12,14 @@ from sandbox_worker.sandbox.images.recipe import Recipe, RecipeFile
 from sandbox_worker.task_archive import TaskArchiveError, TaskFile, check_digest, pack, read_archive
 from wire.dockerfile import (
     FOLDER,
+    IMAGE_NAME,
     MOST_BUILD_SECONDS,
     NEEDING_DOCKER,
     PATH,
     Dockerfile,
     DockerfileError,
     placed,
+    prebuilt,
     read_dockerfile,
 )
 from wire.store import Store
@@ -91,11 +93,11 @@ class Tasks:
 def read_task(files: Mapping[str, TaskFile]) -> TaskContent:
     """Raises TaskArchiveError."""
     settings = _settings(files)
-    dockerfile = _dockerfile(files)
+    below = {path.removeprefix(f"{FOLDER}/"): file for path, file in files.items() if path.startswith(f"{FOLDER}/")}
+    dockerfile = _dockerfile(settings, files, below)
     workdir = _workdir(settings, dockerfile)
     if "tests/test.sh" not in files:
         raise TaskArchiveError("the task has no tests/test.sh")
-    below = {path.removeprefix(f"{FOLDER}/"): file for path, file in files.items() if path.startswith(f"{FOLDER}/")}
     return TaskContent(
         instruction=_instruction(files),
         workdir=workdir,
@@ -152,10 +154,20 @@ def _resolved(settings: Mapping[str, Any], name: str) -> dict[str, str]:
     return found
 
 
-def _dockerfile(files: Mapping[str, TaskFile]) -> Dockerfile:
+def _dockerfile(
+    settings: Mapping[str, Any], files: Mapping[str, TaskFile], below: Mapping[str, TaskFile]
+) -> Dockerfile:
+    """below: the files of environment/."""
     for name in NEEDING_DOCKER:
-        if f"{FOLDER}/{name}" in files:
+        if name in below:
             raise TaskArchiveError(f"needs Docker: {FOLDER}/{name}")
+    environment = _table(settings, "environment")
+    if (image := environment.get("docker_image")) is not None:
+        if not isinstance(image, str) or not IMAGE_NAME.fullmatch(image):
+            raise TaskArchiveError(f"task.toml: environment.docker_image is {image!r:.200}, and no name of an image")
+        if not (workdir := environment.get("workdir")):
+            raise TaskArchiveError("task.toml: environment.workdir is missing: with docker_image it must be said")
+        return prebuilt(image, str(workdir), below)
     try:
         return read_dockerfile(_text(files, PATH))
     except DockerfileError as error:

@@ -21,6 +21,9 @@ _HERE_DOCUMENT = re.compile(r"(?:^|\s)\d*<<-?\s*[\"']?[A-Za-z_]")
 _ROOT = ("root", "0", "root:root", "root:0", "0:root", "0:0")
 _BOX_USER = ("1000", "1000:1000")
 MOST_BUILD_SECONDS = 7200.0
+IMAGE_NAME = re.compile(r"[A-Za-z0-9](?!.*\.\.)[A-Za-z0-9._:/@-]{0,511}", re.ASCII)
+"""What can be the name of an image at all; whether there is one, its host knows."""
+_PREBUILT_LINE = 0
 BASE = "assay/base"
 """The base that needs no image: the programs of the host, or in Docker the bundled image of this name."""
 
@@ -42,6 +45,13 @@ class Instruction:
     word: str
     """In capitals."""
     rest: str
+
+    @property
+    def place(self) -> str:
+        """Where it stands, in words."""
+        if self.line == _PREBUILT_LINE:
+            return "task.toml, environment.docker_image"
+        return f"{PATH}, line {self.line} ({self.word} {self.rest[:120]})"
 
     def error(self, why: str) -> DockerfileError:
         return DockerfileError(self.line, f"{self.word} {self.rest}".strip(), f"{self.word} {why}")
@@ -94,6 +104,8 @@ class Dockerfile:
     """Whose RUN it is from here on; a box's own user in any case has one uid."""
     steps: tuple[Step, ...] = ()
     """In order: what changes files."""
+    is_prebuilt: bool = False
+    """Nobody wrote it: it stands for an image that the task names."""
 
     @property
     def copies(self) -> tuple[Copy, ...]:
@@ -101,7 +113,7 @@ class Dockerfile:
 
     def needs_build(self, workdir: str) -> bool:
         """Whether its files are more than copies into the working folder."""
-        return any(
+        return self.is_prebuilt or any(
             isinstance(step, Run) or (isinstance(step, Copy) and _relative(step.target, workdir) is None)
             for step in self.steps
         )
@@ -115,6 +127,16 @@ def read_dockerfile(text: str) -> Dockerfile:
     if not found.base:
         raise DockerfileError(1, "", "there is no FROM")
     return found
+
+
+def prebuilt(image: str, workdir: str, names: Collection[str]) -> Dockerfile:
+    """What a task means that names an image: the files of its environment/, by these names, in the working folder.
+
+    A Dockerfile among them says how the image was made: then the image has them."""
+    instruction = Instruction(_PREBUILT_LINE, "COPY", f". {workdir}")
+    makes = bool(names) and posixpath.basename(PATH) not in names
+    steps = (Copy((".",), workdir, into_folder=True, instruction=instruction),) if makes else ()
+    return Dockerfile(image, workdir, steps=steps, is_prebuilt=True)
 
 
 def placed(copies: Collection[Copy], workdir: str, names: Collection[str]) -> dict[str, str]:

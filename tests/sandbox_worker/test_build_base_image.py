@@ -52,6 +52,13 @@ def test_a_box_on_the_base_has_programs_and_no_file_of_the_hosts_own(base: Image
 
 
 @pytest.mark.sandbox
+def test_the_source_of_a_program_below_an_images_own_usr_can_be_the_working_folder(base: ImageStore) -> None:
+    lines = f"FROM {tag(base)}\nWORKDIR /usr/src/app\nRUN echo one >a && ln -s a b\n"
+    with box_on(base, build(base, lines, workdir="/usr/src/app"), "/usr/src/app") as box:
+        assert said(shell(box, "pwd; cat b; touch c; echo * /usr/bin/env")) == "/usr/src/app\none\na b c /usr/bin/env"
+
+
+@pytest.mark.sandbox
 def test_the_same_packages_give_the_same_image(base: ImageStore) -> None:
     before = tag(base)
     build_base(base, "")

@@ -50,6 +50,34 @@ def test_the_last_workdir_and_the_env_are_used() -> None:
     assert dict(content.env) == {"A": "1", "B": "two words", "C": "three words"}
 
 
+NAMED = '[environment]\ndocker_image = "lab/tool:1"\nworkdir = "/srv"\n'
+
+
+def test_an_image_that_the_task_names_gets_the_files_in_its_working_folder() -> None:
+    content = read(task_files(task_DOTtoml=NAMED, environment__Dockerfile=None))
+    assert (content.recipe.dockerfile.base, content.workdir, content.needs_build) == ("lab/tool:1", "/srv", True)
+    assert names(content) == {"files/words.txt"}
+
+
+def test_a_dockerfile_beside_a_named_image_is_not_read() -> None:
+    content = read(task_files(task_DOTtoml=NAMED, environment__Dockerfile="HEALTHCHECK none\n"))
+    assert (content.recipe.dockerfile.base, content.recipe.dockerfile.steps) == ("lab/tool:1", ())
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ('docker_image = "lab/tool:1"', "environment.workdir is missing"),
+        ('docker_image = "../../containers/json"\nworkdir = "/srv"', "environment.docker_image is '../../containers"),
+        ('docker_image = ["lab"]\nworkdir = "/srv"', "no name of an image"),
+        ('docker_image = ""\nworkdir = "/srv"', "no name of an image"),
+    ],
+)
+def test_a_named_image_needs_a_name_and_a_working_folder(settings: str, message: str) -> None:
+    with pytest.raises(TaskArchiveError, match=message):
+        read(task_files(task_DOTtoml=f"[environment]\n{settings}\n", environment__Dockerfile=None))
+
+
 @pytest.mark.parametrize(
     ("word", "rest"), [("RUN", "--mount=type=ssh git clone x"), ("COPY", "--link files /etc/x"), ("USER", "nobody")]
 )

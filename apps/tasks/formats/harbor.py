@@ -2,13 +2,14 @@
 
 import posixpath
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from apps.tasks.formats.content import ContentFile, content_files, digest_of
 from apps.tasks.formats.errors import TaskFormatError
 from apps.tasks.formats.task_toml import EnvironmentTable, megabytes, read_task_toml, with_defaults
-from wire.dockerfile import FOLDER, NEEDING_DOCKER, PATH, Dockerfile, DockerfileError, placed, read_dockerfile
+from wire.dockerfile import FOLDER, NEEDING_DOCKER, PATH, Dockerfile, DockerfileError, placed, prebuilt, read_dockerfile
 
 CANARY = re.compile(r"^(<!--.*canary.*-->|#.*canary.*)$", re.IGNORECASE)
 MAX_INSTRUCTION_BYTES = 256 * 1024
@@ -17,6 +18,8 @@ ROUNDS = "solution/rounds"
 SYSTEM_FOLDERS = "bin boot dev etc lib lib32 lib64 libx32 logs proc root run sbin solution sys tests tmp usr var"
 TAKEN = frozenset(SYSTEM_FOLDERS.split())
 """Top folders that a working folder may not be or lie in."""
+SOURCES = re.compile(r"/usr/(local/)?src/.+")
+"""But here: images that have a /usr of their own often keep a program's source there."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ def read_folder(folder: Path) -> TaskFolder:
     files = content_files(folder)
     require(files)
     settings, unknown = read_task_toml((folder / "task.toml").read_bytes())
-    dockerfile = dockerfile_of(folder)
+    dockerfile = dockerfile_of(folder, files, settings.environment)
     workdir = working_folder(settings.environment, dockerfile)
     name = checked("task.name", settings.task.name or folder.resolve().name, MAX_NAME)
     environment = settings.environment
@@ -113,12 +116,15 @@ def require(files: tuple[ContentFile, ...]) -> None:
     needed = {
         "task.toml": "Add it: it may be empty but for schema_version.",
         "instruction.md": "Add what the agent is to do.",
-        "environment/Dockerfile": "Add one: FROM assay/base, WORKDIR /app, COPY files/ /app/.",
         "tests/test.sh": "Add the script that writes /logs/verifier/reward.txt.",
     }
     for path, way_out in needed.items():
-        if path not in paths:
-            raise TaskFormatError(path, "", None, "is missing", way_out)
+        require_one(paths, path, way_out)
+
+
+def require_one(paths: Collection[str], path: str, way_out: str) -> None:
+    if path not in paths:
+        raise TaskFormatError(path, "", None, "is missing", way_out)
 
 
 def text_of(folder: Path, path: str) -> str:
@@ -183,13 +189,21 @@ def network_of(environment: EnvironmentTable) -> str:
 def working_folder(environment: EnvironmentTable, dockerfile: Dockerfile) -> str:
     workdir = environment.workdir or dockerfile.workdir
     plain = re.fullmatch(r"(/[\w.-]+)+", workdir, re.ASCII) and workdir == posixpath.normpath(workdir)
-    if not plain or workdir.split("/")[1] in TAKEN:
+    if not plain or (workdir.split("/")[1] in TAKEN and not SOURCES.fullmatch(workdir)):
         way_out = "Set [environment] workdir or WORKDIR to a folder like /app."
         raise TaskFormatError("task.toml", "environment.workdir", workdir, "is no working folder for a box", way_out)
     return workdir
 
 
-def dockerfile_of(folder: Path) -> Dockerfile:
+def dockerfile_of(folder: Path, files: tuple[ContentFile, ...], environment: EnvironmentTable) -> Dockerfile:
+    below = {path.removeprefix(f"{FOLDER}/") for file in files if (path := file.path).startswith(f"{FOLDER}/")}
+    if environment.docker_image:
+        if not environment.workdir:
+            way_out = "Set it to the folder of the image in which the agent works, like /app."
+            raise TaskFormatError("task.toml", "environment.workdir", None, "is missing beside docker_image", way_out)
+        return prebuilt(environment.docker_image, environment.workdir, below)
+    way_out = "Add one: FROM assay/base, WORKDIR /app, COPY files/ /app/; or name an image in environment.docker_image."
+    require_one({file.path for file in files}, PATH, way_out)
     try:
         return read_dockerfile(text_of(folder, PATH))
     except DockerfileError as error:

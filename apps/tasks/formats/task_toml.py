@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from apps.tasks.formats.errors import TaskFormatError
-from wire.dockerfile import MOST_BUILD_SECONDS
+from wire.dockerfile import IMAGE_NAME, MOST_BUILD_SECONDS
 
 PATH = "task.toml"
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
@@ -24,7 +24,6 @@ UNSUPPORTED = {
     "verifier.allowed_hosts": "network allow-lists",
     "verifier.environment": "a separate verifier image",
     "verifier.collect": "collect commands",
-    "environment.docker_image": "prebuilt images",
     "environment.gpus": "GPUs in boxes",
     "environment.gpu_types": "GPUs in boxes",
     "environment.tpu": "TPUs in boxes",
@@ -191,12 +190,18 @@ def value_checks(settings: TaskToml) -> list[Verified]:
     version, name, rounds = settings.schema_version, settings.task.name, settings.metadata.assay_rounds
     mode, system = settings.verifier.environment_mode, settings.environment.os
     network, hosts = settings.environment.network_mode, settings.environment.allowed_hosts
-    seconds = settings.environment.build_timeout_sec
+    seconds, image = settings.environment.build_timeout_sec, settings.environment.docker_image
     build_bound = f"must be above 0 and at most {MOST_BUILD_SECONDS:g}"
     return [
         ("schema_version", version, version.startswith("1."), "only schema 1.x is read"),
         ("task.name", name, valid_name(name), "must look like org/name"),
         ("metadata.assay_rounds", rounds, 1 <= rounds <= MAX_ROUNDS, f"must be from 1 to {MAX_ROUNDS}"),
+        (
+            "environment.docker_image",
+            image,
+            image is None or bool(IMAGE_NAME.fullmatch(image)),
+            "is no name of an image",
+        ),
         ("environment.build_timeout_sec", seconds, 0 < seconds <= MOST_BUILD_SECONDS, build_bound),
         ("environment.os", system, system == "linux", "only linux is supported"),
         ("environment.allowed_hosts", hosts, bool(hosts) == (network == "allowlist"), _HOSTS_BY_LIST),

@@ -41,7 +41,7 @@ class Building:
 
 
 def where(instruction: Instruction) -> str:
-    return f"environment/Dockerfile, line {instruction.line} ({instruction.word} {instruction.rest[:120]})"
+    return instruction.place
 
 
 def is_default(base: str) -> bool:

@@ -4,7 +4,6 @@ Each has the digest of its recipe as its name. What has none was not finished, a
 """
 
 import logging
-import re
 import time
 from typing import Any
 
@@ -16,6 +15,7 @@ from sandbox_worker.sandbox.docker import described
 from sandbox_worker.sandbox.images import locks
 from sandbox_worker.sandbox.images.store import ImageStore
 from sandbox_worker.sandbox.owner import Owner
+from wire.dockerfile import IMAGE_NAME
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,6 @@ _REPOSITORY = "assay/recipe"
 MOST_BYTES = 20 * 2**30
 _IDLE_SECONDS = 600.0
 """An image that was asked for so recently is about to be used."""
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,511}", re.ASCII)
 _CONFLICT = 409
 
 
@@ -41,7 +40,7 @@ class EngineImages:
 
     def named(self, name: str) -> dict[str, Any] | None:
         """What the Engine says of an image; None where it has none of this name. Raises docker's errors."""
-        if not _NAME.fullmatch(name) or ".." in name:
+        if not IMAGE_NAME.fullmatch(name):
             return None
         try:
             return described(self._api, name)

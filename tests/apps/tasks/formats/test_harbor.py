@@ -126,7 +126,10 @@ def test_a_missing_file_is_named(path: str, tmp_path: Path) -> None:
         ("[environment]\ngpus = 2", "environment.gpus", "GPUs in boxes are not supported"),
         ('[environment]\nos = "windows"', "environment.os", "only linux"),
         ('[environment]\nos = "plan9"', "environment.os", "Invalid enum value"),
-        ('[environment]\ndocker_image = "x:1"', "environment.docker_image", "not supported"),
+        ('[environment]\ndocker_image = "x:1"', "environment.workdir", "is missing beside docker_image"),
+        ('[environment]\ndocker_image = "../x"\nworkdir = "/app"', "environment.docker_image", "no name of an image"),
+        ('[environment]\ndocker_image = ""\nworkdir = "/app"', "environment.docker_image", "no name of an image"),
+        ('[environment]\nworkdir = "/usr/bin/app"', "environment.workdir", "no working folder"),
         ('[environment]\nnetwork_mode = "allowlist"', "environment.allowed_hosts", "must name hosts"),
         ('[environment]\nallowed_hosts = ["pypi.org"]', "environment.allowed_hosts", "none where it is not"),
         ('[environment]\nworkdir = "/usr/src"', "environment.workdir", "no working folder"),
@@ -224,6 +227,20 @@ def test_a_folder_with_too_many_files_is_refused(tmp_path: Path) -> None:
 def test_ignore_files_are_refused_since_they_change_what_belongs(path: str, tmp_path: Path) -> None:
     with pytest.raises(TaskFormatError, match="ignore files"):
         read_folder(task_folder(tmp_path, {path: "*.txt\n"}))
+
+
+def test_an_image_that_a_task_names_stands_for_a_dockerfile(tmp_path: Path) -> None:
+    named = toml('[environment]\ndocker_image = "lab/tool:1"\nworkdir = "/usr/src/app"')
+    task = read_folder(task_folder(tmp_path / "a", named | {"environment/Dockerfile": None}))
+    assert (task.dockerfile.base, task.workdir) == ("lab/tool:1", "/usr/src/app")
+    assert task.dockerfile.needs_build(task.workdir)
+    assert [file.path for file in task.workspace] == ["files/data/in.txt"]
+
+
+def test_a_dockerfile_beside_a_named_image_says_how_it_was_made(tmp_path: Path) -> None:
+    named = toml('[environment]\ndocker_image = "lab/tool:1"\nworkdir = "/app"')
+    task = read_folder(task_folder(tmp_path / "a", named | {"environment/Dockerfile": "FROM a AS b\nADD x /y\n"}))
+    assert (task.dockerfile.base, task.workspace) == ("lab/tool:1", ())
 
 
 def test_a_compose_file_needs_docker(tmp_path: Path) -> None:
