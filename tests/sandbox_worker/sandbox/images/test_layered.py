@@ -14,6 +14,7 @@ from sandbox_worker.sandbox.images.errors import (
     BuildTimedOutError,
     MissingImageError,
     MissingProgramError,
+    UnsupportedImageError,
     WorkspaceError,
 )
 from sandbox_worker.sandbox.images.layered import LayeredBuilder
