@@ -3,20 +3,23 @@
 import logging
 import threading
 import time
-from collections import deque
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import msgspec
 
 from sandbox_worker.attempt import Attempt
-from sandbox_worker.errors import boundary
+from sandbox_worker.errors import BoundaryError, boundary
 from sandbox_worker.messages import ResourceProfile, ResourceUse
-from sandbox_worker.sandbox.base import Backend, Box, BoxSpec, Limits, SandboxError
+from sandbox_worker.sandbox.base import Box, BoxSpec, Limits, SandboxError
+from sandbox_worker.sandbox.pool import PoolReport, WarmPool
+from sandbox_worker.sandbox.starts import StartGivenUpError, Ticket
+from sandbox_worker.sandbox.timings import Timings
 
 log = logging.getLogger(__name__)
 
-_RATE_SECONDS = 30.0
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _BASE_ENV = (("PATH", _PATH), ("HOME", "/tmp"), ("LANG", "C.UTF-8"), ("TERM", "dumb"))
 
@@ -73,23 +76,24 @@ class BoxUse:
 
 
 class Boxes:
-    """The back end of this process, shared by all its attempts."""
+    """The pool of this process, shared by all its attempts."""
 
-    def __init__(self, backend: Backend, *, starts_at_once: int) -> None:
-        self.backend = backend
-        self._starting = threading.BoundedSemaphore(starts_at_once)
+    def __init__(self, pool: WarmPool) -> None:
+        self._pool = pool
         self._lock = threading.Lock()
-        self._opened = time.monotonic()
-        self._started = 0
-        self._failed = 0
-        self._reaped = 0
-        self._unstopped: list[Box] = []
-        self._recent: deque[float] = deque(maxlen=10_000)
+        self._started = Timings(time.monotonic())
+        self._counts: Counter[str] = Counter()
+
+    @property
+    def isolation(self) -> str:
+        return self._pool.isolation
 
     @contextmanager
     def lease(self, spec: BoxSpec, attempt: Attempt, use: BoxUse) -> Iterator[Box]:
-        """A new box, killed if the attempt is cancelled, stopped in any case. Raises BoundaryError('box')."""
-        box = self._start(spec, use)
+        """A clean box, killed if the attempt is cancelled, stopped in any case.
+
+        Raises BoundaryError('box'), and as Attempt.check() does where the attempt did not get its turn to start."""
+        box = self._start(spec, attempt, use)
         began = time.monotonic()
         try:
             with attempt.holding(box.kill):
@@ -99,65 +103,50 @@ class Boxes:
             use.seconds += time.monotonic() - began
             self._stop(box, use)
 
-    def _start(self, spec: BoxSpec, use: BoxUse) -> Box:
+    def _start(self, spec: BoxSpec, attempt: Attempt, use: BoxUse) -> Box:
+        ticket = Ticket(attempt.seconds_left)
         try:
-            with boundary("box"), self._starting:
-                box = self.backend.start(spec)
-        except Exception:
+            with attempt.holding(ticket.give_up), boundary("box"):
+                box = self._pool.start(spec, ticket)
+        except BoundaryError as error:
+            if isinstance(error.__cause__, StartGivenUpError):
+                attempt.check()
             use.failures += 1
-            with self._lock:
-                self._failed += 1
+            self._count("boxes_failed")
             raise
         use.started += 1
-        with self._lock:
-            self._started += 1
-            self._recent.append(time.monotonic())
+        self._count("boxes_started")
+        self._started.add(time.monotonic())
         return box
 
     def _stop(self, box: Box, use: BoxUse) -> None:
         """A box that does not stop is left to the reaper; the attempt keeps its outcome."""
         try:
-            box.stop()
+            self._pool.stop(box)
         except (SandboxError, OSError):
             use.failures += 1
-            with self._lock:
-                self._failed += 1
-                self._unstopped.append(box)
+            self._count("boxes_failed")
             log.exception("a box did not stop; the reaper tries again")
 
     def reap(self) -> None:
         """Stop again what did not stop here, then remove what dead workers left."""
-        self._stop_again()
         try:
-            removed = self.backend.reap()
+            removed = self._pool.reap()
         except (SandboxError, OSError):
             log.exception("reaping failed; the next pass tries again")
             return
-        with self._lock:
-            self._reaped += removed
+        self._count("boxes_reaped", removed)
         if removed:
             log.warning("reaped %d boxes that dead workers left", removed)
 
-    def _stop_again(self) -> None:
+    def report(self) -> PoolReport:
+        """What the pool tells, with the counters of the leases."""
+        told = self._pool.report()
         with self._lock:
-            waiting, self._unstopped = self._unstopped, []
-        for box in waiting:
-            try:
-                box.stop()
-            except (SandboxError, OSError):
-                log.warning("a box still does not stop; the next pass tries again", exc_info=True)
-                with self._lock:
-                    self._unstopped.append(box)
+            counts = {name: float(self._counts[name]) for name in ("boxes_started", "boxes_failed", "boxes_reaped")}
+        counts["boxes_per_second"] = self._started.per_second(time.monotonic())
+        return replace(told, counters=told.counters | counts)
 
-    def counters(self) -> dict[str, float]:
+    def _count(self, name: str, how_many: int = 1) -> None:
         with self._lock:
-            seconds = min(_RATE_SECONDS, max(1.0, time.monotonic() - self._opened))
-            since = time.monotonic() - seconds
-            recent = sum(1 for started_at in self._recent if started_at > since)
-            return {
-                "boxes_started": self._started,
-                "boxes_failed": self._failed,
-                "boxes_reaped": self._reaped,
-                "boxes_unstopped": len(self._unstopped),
-                "boxes_per_second": recent / seconds,
-            }
+            self._counts[name] += how_many

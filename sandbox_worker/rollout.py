@@ -182,7 +182,7 @@ class Rollout:
             finished_at=time.time(),
             splits=sum(1 for played in self._rounds if played.split),
             task_digest=request.task_digest,
-            isolation=self._means.boxes.backend.isolation,
+            isolation=self._means.boxes.isolation,
         )
 
 

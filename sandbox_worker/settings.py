@@ -9,6 +9,11 @@ from urllib.parse import urlparse
 
 from sandbox_worker.errors import SandboxWorkerError
 from sandbox_worker.sandbox.choose import Wanted, WantedError, wanted
+from sandbox_worker.sandbox.meeting import meeting_folder
+
+WARM_BOXES = 16
+MOST_WARM_BOXES = 128
+"""Half of what one worker has uids for: the other half is for the boxes in use."""
 
 
 class SettingsError(SandboxWorkerError):
@@ -25,6 +30,10 @@ class Settings:
     """Which kind; one that isolates less than the default says so at each heartbeat."""
     images: Path
     """Where this host keeps the images of its boxes, for all its workers."""
+    meeting: Path
+    """Where the workers of this host meet: the limit of starts, the record of boxes."""
+    warm_boxes: int
+    """Most boxes that are started ahead of demand; 0: none."""
 
     @property
     def data(self) -> Path:
@@ -37,9 +46,11 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
     return Settings(
         broker_url=_required(environment, "ASSAY_BROKER_URL"),
         store_url=store_url(environment),
-        slots=_slots(environment.get("ASSAY_SANDBOX_SLOTS", "32")),
+        slots=_number(environment, "ASSAY_SANDBOX_SLOTS", 32, least=1, most=1024),
         boxes=_boxes(environment),
         images=images_folder(environment),
+        meeting=meeting_folder(environment),
+        warm_boxes=_number(environment, "ASSAY_WARM_BOXES", WARM_BOXES, least=0, most=MOST_WARM_BOXES),
     )
 
 
@@ -71,7 +82,8 @@ def _boxes(environment: Mapping[str, str]) -> Wanted:
         raise SettingsError(str(error)) from error
 
 
-def _slots(text: str) -> int:
-    if not text.isdigit() or not 1 <= int(text) <= 1024:
-        raise SettingsError(f"ASSAY_SANDBOX_SLOTS must be a number from 1 to 1024, not {text!r}")
+def _number(environment: Mapping[str, str], name: str, default: int, *, least: int, most: int) -> int:
+    text = environment.get(name) or str(default)
+    if not (text.isascii() and text.isdigit()) or not least <= int(text) <= most:
+        raise SettingsError(f"{name} must be a number from {least} to {most}, not {text!r}")
     return int(text)

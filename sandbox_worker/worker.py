@@ -13,12 +13,17 @@ from sandbox_worker.messages import RolloutBatch
 from sandbox_worker.outcomes import OutcomeWriter, SendMessage
 from sandbox_worker.policy_client import PolicyClient
 from sandbox_worker.rollout import Means, Rollout
+from sandbox_worker.sandbox.base import Backend
 from sandbox_worker.sandbox.choose import open_proved
 from sandbox_worker.sandbox.examine import host_findings
 from sandbox_worker.sandbox.findings import Finding
 from sandbox_worker.sandbox.images.choose import builder_of
 from sandbox_worker.sandbox.images.store import ImageStore
+from sandbox_worker.sandbox.meeting import RECORDS, STARTS, make_meeting_folder
+from sandbox_worker.sandbox.pool import WarmPool
 from sandbox_worker.sandbox.preflight import tried
+from sandbox_worker.sandbox.register import Register
+from sandbox_worker.sandbox.starts import StartLimiter
 from sandbox_worker.settings import Settings
 from sandbox_worker.task_content import Tasks
 from sandbox_worker.tokenization import Tokenizers
@@ -49,7 +54,8 @@ class Worker:
         proved = open_proved(settings.boxes, images.lease)
         self._backend, self._about = proved.backend, proved.about
         self._examination = Examination((*self._look_at_host(), *proved.findings), self._examine)
-        self._boxes = Boxes(self._backend, starts_at_once=2 * (os.cpu_count() or 1))
+        self._pool = open_pool(self._backend, settings)
+        self._boxes = Boxes(self._pool)
         self._boxes.reap()
         self._incarnation = Incarnation("sandbox", store, send_heartbeat, self._status, self._obey)
         self._policy_client = PolicyClient(connections=settings.slots)
@@ -89,7 +95,7 @@ class Worker:
             log.error("not every outcome could be written: %s", self._writer.counters())
         self._incarnation.stop()
         self._policy_client.close()
-        self._backend.close()  # last: what of it breaks, or takes its time, the next worker's reaper finds
+        self._pool.close()  # last: what of it breaks, or takes its time, the next worker's reaper finds
 
     def _reap(self) -> None:
         while not self._closed.wait(REAP_SECONDS):
@@ -103,7 +109,7 @@ class Worker:
         return host_findings(self._settings.data, self._settings.boxes, self._about)
 
     def _status(self) -> dict[str, object]:
-        counters = self._boxes.counters() | self.engine.counters() | self._writer.counters()
+        boxes = self._boxes.report()
         return {
             "capacity": self.engine.slots,
             "busy": self.engine.busy,
@@ -111,7 +117,9 @@ class Worker:
             "holding": list(dict.fromkeys([*self.engine.holding(), *self._writer.holding()])),
             "isolation": self._backend.isolation,
             "weaker": self._backend.weaker,
-            "counters": counters,
+            "counters": boxes.counters | self.engine.counters() | self._writer.counters(),
+            "warm": boxes.warm,
+            "trouble": boxes.trouble,
             **self._examination.to_tell(time.monotonic()),
         }
 
@@ -123,3 +131,9 @@ class Worker:
         if cancelled := self.engine.cancel(orders.cancelled):
             log.info("cancelled %d rollouts", cancelled)
             self._incarnation.beat_soon()
+
+
+def open_pool(backend: Backend, settings: Settings) -> WarmPool:
+    meeting = make_meeting_folder(settings.meeting)
+    limiter = StartLimiter(max(4, 2 * (os.cpu_count() or 1)), meeting and meeting / STARTS)
+    return WarmPool(backend, limiter, most=settings.warm_boxes, register=Register(meeting and meeting / RECORDS))

@@ -46,6 +46,10 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
     """Why the isolation is weaker than the default; empty if it is not."""
     counters: dict[str, float] = {}
     """Running totals since the start: boxes started, boxes failed, and the like."""
+    warm: dict[str, int] = {}
+    """Boxes started ahead of demand that wait now, by their kind in words."""
+    trouble: str = ""
+    """Why the last box that should have waited did not start; empty since one did."""
     leaving: bool = False
     """The last heartbeat of a clean stop."""
     refused: str = ""

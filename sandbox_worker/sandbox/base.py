@@ -202,6 +202,8 @@ class Session(ABC):
 class Box(ABC):
     """One running box. Thread-safe for one caller at a time, but kill() and stop() may come from another thread."""
 
+    name: str = ""
+    """What its host calls it: its control group, or its container."""
     spent: Literal["", "time", "memory"] = ""
     """What its commands took so much of that the box died of it: whatever is asked of it now raises BoxSpentError."""
 
@@ -261,6 +263,10 @@ class Box(ABC):
     @abstractmethod
     def give(self, *, env: tuple[tuple[str, str], ...], label: str) -> None:
         """Of a box that has done nothing yet: whose it is from now on, and its commands' environment."""
+
+    def is_dead(self) -> bool:
+        """Certainly dead, as far as a look tells: nothing is asked of it, so that it takes far less than 1 ms."""
+        return bool(self.spent)
 
     @abstractmethod
     def kill(self) -> None:

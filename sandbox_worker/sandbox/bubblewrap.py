@@ -46,6 +46,7 @@ class Host:
 class BubblewrapBody(Body):
     def __init__(self, processes: BoxProcesses, cgroup: Cgroup | None) -> None:
         self.pid = processes.supervisor_pid
+        self.name = cgroup.folders[0].name if cgroup else ""
         self.bounded = cgroup is not None
         self._processes = processes
         self._cgroup = cgroup

@@ -4,6 +4,7 @@ What comes back is checked against what was asked, for the box may be hostile.
 """
 
 import os
+import select
 import socket
 import struct
 import threading
@@ -92,6 +93,12 @@ class Channel:
                 os.write(self._socket.fileno(), frames.frame(frames.CANCEL, b""))
             except OSError:
                 return  # it is gone: whoever waits for an answer is told
+
+    def is_hung_up(self) -> bool:
+        """While nothing is asked of it, a supervisor that lives says nothing: what is to be read then is its end."""
+        poll = select.poll()
+        poll.register(self._socket.fileno(), select.POLLIN | select.POLLRDHUP)
+        return bool(poll.poll(0))
 
     def hang_up(self) -> None:
         """Wake whoever waits here. The descriptor stays, so that no other thread meets a reused number."""

@@ -43,6 +43,7 @@ class EngineError(SandboxError):
 class ContainerBody(Body):
     def __init__(self, api: APIClient, container: str, pid: int) -> None:
         self.pid = pid
+        self.name = container[:12]
         self._api = api
         self._container = container
         self._cgroup = cgroup_of(pid)

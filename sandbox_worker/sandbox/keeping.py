@@ -1,6 +1,5 @@
 """What every back end does with its boxes: start one whole or not at all, renew leases, stop all at the end."""
 
-import os
 import threading
 from abc import abstractmethod
 from contextlib import ExitStack
@@ -23,7 +22,6 @@ class KeepingBackend(Backend):
         self._lock = threading.Lock()
         self._closed = False
         self._network: WayOut | None = None
-        self._at_once = threading.BoundedSemaphore(max(4, 2 * (os.cpu_count() or 1)))
         self._renewing = Renewing(self._living)
 
     @abstractmethod
@@ -35,18 +33,17 @@ class KeepingBackend(Backend):
         """Of what all boxes shared, once, when none is left."""
 
     def start(self, spec: BoxSpec) -> Box:
-        with self._at_once:
-            try:
-                with ExitStack() as undo:
-                    box = self._start(spec, undo)
-                self._keep(box)
-                self._let_out(box, spec)
-            except BoxStartError:
-                raise
-            except SandboxError as error:
-                raise BoxStartError(str(error)) from error
-            except OSError as error:
-                raise BoxStartError(f"The box did not start: {error}.") from error
+        try:
+            with ExitStack() as undo:
+                box = self._start(spec, undo)
+            self._keep(box)
+            self._let_out(box, spec)
+        except BoxStartError:
+            raise
+        except SandboxError as error:
+            raise BoxStartError(str(error)) from error
+        except OSError as error:
+            raise BoxStartError(f"The box did not start: {error}.") from error
         return box
 
     def _let_out(self, box: SupervisedBox, spec: BoxSpec) -> None:

@@ -21,14 +21,24 @@ def disk(name: str, folder: Path, *, least: int = LEAST_DISK) -> Finding:
 
 
 def memory(*, least: int = LEAST_MEMORY) -> Finding:
-    lines = (line.split() for line in _MEMINFO.read_text().splitlines())
-    sizes = {words[0].rstrip(":"): int(words[1]) * 1024 for words in lines}
+    sizes = memory_sizes()
     free, total = sizes["MemAvailable"], sizes["MemTotal"]
     found = f"{gigabytes(free)} of {gigabytes(total)} free"
     if free >= least:
         return Finding(HOST, "memory", State.OK, found)
     mend = f"End what takes it, or lower ASSAY_SANDBOX_SLOTS: boxes are killed when none is left; {gigabytes(least)}"
     return Finding(HOST, "memory", State.WEAKER, found, f"{mend} are wanted.")
+
+
+def spare_memory(*, reserve: int = LEAST_MEMORY) -> int:
+    """Bytes that this host can do without; below zero where it lacks some."""
+    return memory_sizes()["MemAvailable"] - reserve
+
+
+def memory_sizes() -> dict[str, int]:
+    """In bytes, as the kernel names them."""
+    lines = (line.split() for line in _MEMINFO.read_text().splitlines())
+    return {words[0].rstrip(":"): int(words[1]) * 1024 for words in lines}
 
 
 def gigabytes(size: int) -> str:

@@ -48,6 +48,8 @@ class Body(ABC):
 
     pid: int
     """Of the supervisor, as this host sees it."""
+    name: str = ""
+    """What the host calls it."""
     bounded = True
     """Whether the kernel bounds its memory and its processes from outside."""
 
@@ -69,6 +71,7 @@ class Body(ABC):
 class SupervisedBox(Box):
     def __init__(self, spec: BoxSpec, channel: Channel, body: Body, release: ExitStack) -> None:
         """release gives back what outlives the processes, when they are gone."""
+        self.name = body.name
         self._spec = spec
         self._channel = channel
         self._body = body
@@ -149,6 +152,9 @@ class SupervisedBox(Box):
     def renew(self) -> None:
         """Its worker lives: the supervisor need not end it."""
         self._channel.renew()
+
+    def is_dead(self) -> bool:
+        return self._killed or bool(self.spent) or self._channel.is_hung_up()
 
     def usage(self) -> Usage:
         if not self._stopped:

@@ -11,6 +11,8 @@ from sandbox_worker.rollout import Means, Rollout
 from sandbox_worker.sandbox.base import Backend, Limits
 from sandbox_worker.sandbox.images.errors import MissingImageError
 from sandbox_worker.sandbox.images.recipe import BuiltImage, ImageBuilder, Recipe
+from sandbox_worker.sandbox.pool import WarmPool
+from sandbox_worker.sandbox.starts import StartLimiter
 from sandbox_worker.task_content import Tasks
 from sandbox_worker.tokenization import Tokenizers
 from wire.store import Store
@@ -33,7 +35,7 @@ def means_of(
     client = PolicyClient(connections=8, outage_seconds=outage_seconds)
     try:
         yield Means(
-            boxes=Boxes(backend, starts_at_once=4),
+            boxes=Boxes(WarmPool(backend, StartLimiter(4), most=0)),
             images=images or NoImages(),
             tasks=Tasks(store),
             tokenizers=Tokenizers(store),

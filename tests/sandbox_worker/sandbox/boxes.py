@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from sandbox_worker.sandbox.base import Backend, Box, BoxSpec, Completed, Limits
@@ -40,7 +40,9 @@ def open_descriptors() -> int:
 
 def groups_of(pid: int) -> list[Path]:
     """Control groups of the boxes of a worker."""
-    return [found for found in Path("/sys/fs/cgroup").glob(f"**/assay/{pid}-*/*") if found.is_dir()]
+    while True:
+        with suppress(FileNotFoundError):  # another's vanished while we looked
+            return [found for found in Path("/sys/fs/cgroup").glob(f"**/assay/{pid}-*/*") if found.is_dir()]
 
 
 def supervisor() -> int:
