@@ -124,7 +124,7 @@ class DockerBackend(KeepingBackend):
         """Containers of dead workers, and those that ended while nobody was there to remove them; unfinished images."""
         removed = 0
         try:
-            for found in self.api.containers(all=True, filters={"label": containers.OWNER}):
+            for found in our_containers(self.api):
                 if self._is_left(found):
                     remove(self.api, found["Id"])
                     removed += 1
@@ -134,12 +134,9 @@ class DockerBackend(KeepingBackend):
         return removed
 
     def _is_left(self, found: dict[str, Any]) -> bool:
-        owner = Owner.parse(found["Labels"][containers.OWNER])
-        if owner == self._owner:  # one that the Engine made after we had stopped waiting for it
+        if found["Labels"][containers.OWNER] == self._owner.name:  # made after we had stopped waiting for it
             return found["Id"] not in self.own and time.time() - found["Created"] > _CALL_SECONDS + START_SECONDS
-        if owner is None:
-            return False
-        return owner.is_dead() or found["State"] in ("exited", "dead")
+        return is_left(found)
 
     def _let_go(self) -> None:
         self.api.close()
@@ -231,6 +228,18 @@ def started(api: APIClient, container: str, spec: BoxSpec, undo: ExitStack, rele
     box = SupervisedBox(spec, channel, ContainerBody(api, container, pid), release.pop_all())
     undo.pop_all()
     return box
+
+
+def our_containers(api: APIClient) -> list[dict[str, Any]]:
+    """Those of any worker. Raises docker's errors."""
+    found: list[dict[str, Any]] = api.containers(all=True, filters={"label": containers.OWNER})
+    return found
+
+
+def is_left(found: dict[str, Any]) -> bool:
+    """Its worker is dead, or it ended while nobody was there to remove it."""
+    owner = Owner.parse(found["Labels"][containers.OWNER])
+    return owner is not None and (owner.is_dead() or found["State"] in ("exited", "dead"))
 
 
 def remove(api: APIClient, container: str) -> None:

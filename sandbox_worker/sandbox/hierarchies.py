@@ -25,18 +25,46 @@ def find_v1(mounts: dict[str, Path], own: dict[str, str]) -> CgroupTree | None:
     """At the top for root; for a user in the folder that was given to it, or in the group of this process."""
     by_controller = {}
     for controller, mount in mounts.items():
-        folders = (mount, user_folder(mount, os.geteuid()), mount / own.get(controller, "").lstrip("/"))
-        if top := first_writable(*folders):
+        if top := first_writable(*v1_places(mount, own.get(controller, ""))):
             by_controller[controller] = top
     return CgroupTree(1, by_controller) if NEEDED.issubset(by_controller) else None
 
 
 def find_v2(mounts: list[Path], own: dict[str, str]) -> CgroupTree | None:
     for mount in mounts:
-        for folder in dict.fromkeys((mount, mount / own.get("", "").lstrip("/"))):
+        for folder in v2_places(mount, own.get("", "")):
             if can_delegate(folder) and first_writable(folder):
                 return CgroupTree(2, dict.fromkeys(WANTED & handed_down(folder), folder))
     return None
+
+
+def present_trees() -> list[CgroupTree]:
+    """Where workers have made groups; nothing is made or changed to find them."""
+    own = own_groups()
+    found = [present_v1(v1_mounts(), own)]
+    found += [CgroupTree(2, dict.fromkeys(WANTED, place)) for place in present_v2(v2_mounts(), own)]
+    return [tree for tree in found if tree]
+
+
+def present_v1(mounts: dict[str, Path], own: dict[str, str]) -> CgroupTree | None:
+    by_controller: dict[str, Path] = {}
+    for controller, mount in mounts.items():
+        for place in v1_places(mount, own.get(controller, "")):
+            if (place / TOP).is_dir():
+                by_controller.setdefault(controller, place)
+    return CgroupTree(1, by_controller) if NEEDED.issubset(by_controller) else None
+
+
+def present_v2(mounts: list[Path], own: dict[str, str]) -> list[Path]:
+    return [place for mount in mounts for place in v2_places(mount, own.get("", "")) if (place / TOP).is_dir()]
+
+
+def v1_places(mount: Path, own: str) -> tuple[Path, ...]:
+    return (mount, user_folder(mount, os.geteuid()), mount / own.lstrip("/"))
+
+
+def v2_places(mount: Path, own: str) -> list[Path]:
+    return list(dict.fromkeys((mount, mount / own.lstrip("/"))))
 
 
 def user_folder(mount: Path, uid: int) -> Path:

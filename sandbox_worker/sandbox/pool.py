@@ -98,6 +98,7 @@ class WarmPool(Backend):
         with self._lock:
             unstopped, self._unstopped = self._unstopped, []
         self._bury(unstopped)
+        self._register.clear()
         return self._backend.reap()
 
     def close(self) -> None:

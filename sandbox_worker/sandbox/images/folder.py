@@ -46,10 +46,14 @@ def require_passable(folder: Path) -> None:
 
 def clear(folder: Path) -> None:
     """What dead processes left half made."""
-    for left in (folder / "tmp").iterdir():
-        owner = Owner.parse(left.name.partition(".")[0])
-        if owner is not None and owner.is_dead():
-            remove(left)
+    for left in left_half_made(folder):
+        remove(left)
+
+
+def left_half_made(folder: Path) -> list[Path]:
+    """By processes that are certainly dead."""
+    owners = ((path, Owner.parse(path.name.partition(".")[0])) for path in (folder / "tmp").iterdir())
+    return [path for path, owner in owners if owner is not None and owner.is_dead()]
 
 
 @contextmanager
