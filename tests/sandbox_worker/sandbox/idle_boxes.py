@@ -51,7 +51,7 @@ class IdleBox(Box):
     def snapshot(self, *, limit: int, folder: str = "") -> bytes:
         raise NotImplementedError
 
-    def restore(self, content: bytes, *, folder: str = "") -> None:
+    def restore(self, content: bytes, *, folder: str = "", links: bool = False) -> None:
         raise NotImplementedError
 
 
