@@ -29,10 +29,13 @@ def unsendable(fields: list[str]) -> str:
 
 
 def encode(fields: list[str]) -> bytes:
-    """Raises ValueError where a field holds a NUL or half a character."""
+    """Raises ValueError where a field holds a NUL or half a character, or where all are more than a header holds."""
     if any("\0" in field for field in fields):
         raise ValueError("A NUL byte cannot be sent to a box.")
-    return os.fsencode("\0".join(fields))
+    payload = os.fsencode("\0".join(fields))
+    if len(payload) > MAX_HEADER:
+        raise ValueError(f"No more than {MAX_HEADER} bytes of words can be sent to a box at once.")
+    return payload
 
 
 def decode(payload: bytes) -> list[str]:
