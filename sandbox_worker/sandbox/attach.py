@@ -29,9 +29,6 @@ class AttachedSocket:
     def settimeout(self, seconds: float, /) -> None:
         self._raw.settimeout(seconds)
 
-    def sendall(self, data: bytes, /) -> None:
-        self._raw.sendall(data)
-
     def shutdown(self, how: int, /) -> None:
         self._raw.shutdown(how)
 

@@ -39,7 +39,6 @@ class Wire(Protocol):
     def fileno(self) -> int: ...
     def settimeout(self, seconds: float, /) -> None: ...
     def recv(self, size: int, /) -> bytes: ...
-    def sendall(self, data: bytes, /) -> None: ...
     def shutdown(self, how: int, /) -> None: ...
     def close(self) -> None: ...
 
@@ -67,9 +66,8 @@ class Channel:
         deadline = time.monotonic() + seconds
         try:
             for part in request_frames(fields, pieces):
-                self._wait_until(deadline)
                 with self._sending:
-                    self._socket.sendall(part)
+                    self._send(part, deadline)
             return self._reply(deadline, most)
         except TimeoutError as error:
             raise ChannelTimeoutError("The supervisor does not answer.") from error
@@ -109,6 +107,25 @@ class Channel:
 
     def close(self) -> None:
         self._socket.close()
+
+    def _send(self, part: bytes, deadline: float) -> None:
+        """Looks out for the end of the supervisor: an Engine takes on what no container reads any more."""
+        self._wait_until(deadline)
+        left = memoryview(part)
+        while left:
+            try:
+                left = left[os.write(self._socket.fileno(), left) :]
+            except BlockingIOError:
+                self._await_room(deadline)
+
+    def _await_room(self, deadline: float) -> None:
+        room = select.poll()
+        room.register(self._socket, select.POLLOUT | select.POLLRDHUP)
+        seen = room.poll(max(deadline - time.monotonic(), 0) * 1000)
+        if not seen:
+            raise TimeoutError
+        if seen[0][1] & select.POLLRDHUP:
+            raise ChannelClosedError("The supervisor is gone.")
 
     def _reply(self, deadline: float, most: int) -> Reply:
         data = bytearray()
