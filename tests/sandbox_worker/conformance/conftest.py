@@ -3,7 +3,7 @@
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import docker
@@ -14,7 +14,7 @@ from sandbox_worker.sandbox.choose import BASE_IMAGE, Wanted, open_backend
 from sandbox_worker.sandbox.images.base_tar import write_base
 from tests.engine import Engine
 from tests.sandbox_worker.conformance.faked import FAKED, TABLE
-from tests.sandbox_worker.conformance.leftovers import Leftovers
+from tests.sandbox_worker.conformance.leftovers import Leftovers, supervisors
 from tests.sandbox_worker.fake_box import FakeBackend
 
 REAL = (
@@ -68,6 +68,13 @@ def open_one(request: pytest.FixtureRequest) -> Backend:
     if request.param == "docker":
         return open_backend(Wanted(kind="docker", docker_url=request.getfixturevalue("engine").url))
     return open_backend(Wanted(kind="bubblewrap"))
+
+
+@pytest.fixture
+def supervisors_alive(request: pytest.FixtureRequest) -> Callable[[], set[int]]:
+    """Gives the pids of the first processes of the boxes, as this host has them."""
+    engine = request.getfixturevalue("engine") if "docker" in request.keywords else None
+    return lambda: supervisors(engine)
 
 
 @pytest.fixture(autouse=True)

@@ -90,6 +90,17 @@ def groups(engine: Engine | None) -> Iterator[str]:
             yield folder
 
 
+def supervisors(engine: Engine | None) -> set[int]:
+    """The first process of each box."""
+    members = {int(pid) for group in groups(engine) for pid in Path(group, "cgroup.procs").read_text().split()}
+    return {pid for pid in members if "\t1\n" in first_line_of(pid, "NSpid:")}
+
+
+def first_line_of(pid: int, name: str) -> str:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines(keepends=True)
+    return next(line for line in lines if line.startswith(name))
+
+
 def interfaces() -> Iterator[str]:
     """Not those of a bridge: it is another Engine's, for ours has none."""
     for found in Path("/sys/class/net").iterdir():
