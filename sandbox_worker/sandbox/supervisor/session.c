@@ -12,7 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
@@ -146,15 +148,26 @@ static void kill_but_shell(pid_t pid, void *ignored) {
     if (pid != session.shell) kill(pid, SIGKILL);
 }
 
-// Whether a process waits in a read of its standard input, which is the terminal unless it was redirected.
+// Whether a descriptor of a process is the terminal, by its own name or as the one that controls it.
+static bool is_terminal(pid_t pid, unsigned long fd) {
+    char path[64];
+    struct stat of, ours;
+    snprintf(path, sizeof path, "/proc/%d/fd/%lu", pid, fd);
+    if (stat(path, &of) || fstat(session.slave, &ours) || !S_ISCHR(of.st_mode)) return false;
+    return of.st_rdev == ours.st_rdev || of.st_rdev == makedev(5, 0);
+}
+
+// Whether a process in the foreground waits in a read of the terminal.
 static void look_for_reader(pid_t pid, void *found) {
-    char path[48], text[32] = {0}, reading[16];
+    char path[48], text[64] = {0};
+    long call;
+    unsigned long reads;
     snprintf(path, sizeof path, "/proc/%d/syscall", pid);
-    int length = snprintf(reading, sizeof reading, "%d 0x0 ", (int)SYS_read), fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return;
-    if (read(fd, text, sizeof text - 1) > 0 && !strncmp(text, reading, (size_t)length) && getpgid(pid) == tcgetpgrp(session.master))
-        *(bool *)found = true;
+    bool known = read(fd, text, sizeof text - 1) > 0 && sscanf(text, "%ld %lx", &call, &reads) == 2;
     close(fd);
+    if (known && call == SYS_read && is_terminal(pid, reads) && getpgid(pid) == tcgetpgrp(session.master)) *(bool *)found = true;
 }
 
 // What took too much is interrupted; then killed; then the shell with it. True where that was the end of the shell.
