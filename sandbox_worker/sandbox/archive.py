@@ -4,6 +4,7 @@ Tars are made and read on the host."""
 
 import io
 import tarfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,6 +12,7 @@ from sandbox_worker.sandbox.base import BoxFileError
 from sandbox_worker.sandbox.channel import Reply
 
 _FIELDS = 4
+_MOST_MEMBERS = 100_000
 
 
 @dataclass(frozen=True)
@@ -56,9 +58,17 @@ def unpack(content: bytes, *, links: bool = False) -> list[Entry]:
     Raises BoxFileError for anything else but folders and regular files below the working folder."""
     try:
         with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as tar:
-            return [entry(tar, member, links=links) for member in tar]
+            return [entry(tar, member, links=links) for member in bounded(tar)]
     except (tarfile.TarError, UnicodeError, EOFError) as error:
         raise BoxFileError("archive", f"no tar: {error}") from error
+
+
+def bounded(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    """A million names cost minutes of the worker's time before one of them is refused."""
+    for number, member in enumerate(tar):
+        if number >= _MOST_MEMBERS:
+            raise BoxFileError("archive", f"more than {_MOST_MEMBERS} files and folders")
+        yield member
 
 
 def entry(tar: tarfile.TarFile, member: tarfile.TarInfo, *, links: bool) -> Entry:
