@@ -59,9 +59,11 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """A duration in the unit that suits it: '32 ms', '6.1 s', '2 min 12 s', '6 h 12 min', '3 d 4 h'."""
+    """A duration in the unit that suits it: '0.13 ms', '32 ms', '6.1 s', '2 min 12 s', '6 h 12 min', '3 d 4 h'."""
     if value is None:
         return NOT_DEFINED
+    if value < 0.01:
+        return f"{number(1000 * value, 2)} ms"
     if value < 1:
         return f"{1000 * value:.0f} ms"
     if value < 60:

@@ -77,6 +77,10 @@ class Worker(models.Model):
     refused = models.TextField(blank=True)
     """Why it cannot work on its host, and how to mend that."""
     counters = models.JSONField(default=dict)
+    warm = models.JSONField(default=dict)
+    """Boxes started ahead of demand that wait in it, by their kind in words."""
+    trouble = models.TextField(blank=True)
+    """Why the last box that should have waited did not start."""
     findings = models.JSONField(default=list)
     """Of its host, the newest that it told: rows of wire.finding."""
     examined_at = models.DateTimeField(null=True, blank=True)
@@ -124,6 +128,8 @@ class Worker(models.Model):
             "weaker": heartbeat.weaker,
             "refused": heartbeat.refused,
             "counters": heartbeat.counters,
+            "warm": heartbeat.warm,
+            "trouble": heartbeat.trouble,
             "gone_at": now if heartbeat.leaving else None,
             "gone_reason": (REFUSED if heartbeat.refused else STOPPED) if heartbeat.leaving else "",
         }

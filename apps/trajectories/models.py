@@ -102,6 +102,23 @@ class Trajectory(models.Model):
         return msgspec.json.decode(data, type=Outcome)
 
 
+class CommandEnds(models.Model):
+    """How the commands of a run's recorded attempts ended, counted as each is recorded."""
+
+    run = models.ForeignKey(Run, models.CASCADE, related_name="command_ends")
+    end = models.CharField(max_length=20)
+    """As a round says it: exited, timed_out and so on."""
+    count = models.BigIntegerField()
+
+    objects = models.Manager["CommandEnds"]()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "end"], name="command_ends_once")]
+
+    def __str__(self) -> str:
+        return f"{self.count} {self.end} in run {self.run_id}"
+
+
 class Grade(models.Model):
     """What the checks said of the final state, in a fresh box."""
 

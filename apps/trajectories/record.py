@@ -6,6 +6,7 @@ The gate is the compare-and-set on (rollout, fence, in flight): every other inse
 import hashlib
 import json
 import logging
+from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
@@ -31,7 +32,7 @@ WITH given AS (
         ending_kind text, ending_detail text, evidence text, rounds int, prompt_tokens int, sampled_tokens int,
         oldest int, newest int, splits int, waited float8, start float8, agent float8, grade float8,
         sandbox float8, boxes int, failures int, started_at timestamptz, finished_at timestamptz,
-        verdict text, score float8, checks jsonb, error text)
+        verdict text, score float8, checks jsonb, error text, ends jsonb)
 ), locked AS (
     SELECT r.id FROM rollouts_rollout r JOIN given g ON g.id = r.id AND g.fence = r.fence
     WHERE r.run_id = %(run)s AND r.state IN ('queued', 'active') ORDER BY r.id FOR UPDATE OF r
@@ -65,6 +66,12 @@ WITH given AS (
     INSERT INTO trajectories_grade (trajectory_id, verdict, score, checks, error)
     SELECT a.id, g.verdict, g.score, g.checks, g.error
     FROM attempts a JOIN given g ON g.id = a.rollout_id AND g.fence = a.fence
+), ends AS (
+    INSERT INTO trajectories_commandends AS known (run_id, "end", count)
+    SELECT %(run)s, e.key, sum(e.value::bigint)
+    FROM attempts a JOIN given g ON g.id = a.rollout_id AND g.fence = a.fence, jsonb_each_text(g.ends) e
+    GROUP BY e.key ORDER BY e.key
+    ON CONFLICT (run_id, "end") DO UPDATE SET count = known.count + excluded.count
 )
 SELECT count(*) FROM won
 """
@@ -191,6 +198,7 @@ def _row(offset: int, length: int, outcome: Outcome) -> dict[str, Any]:
             for check in outcome.grade.checks
         ],
         "error": _text(outcome.grade.error),
+        "ends": Counter(_text(played.end)[:20] for played in outcome.rounds if played.end),
     }
 
 

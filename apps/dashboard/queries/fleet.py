@@ -8,6 +8,7 @@ from django.contrib.auth.models import AnonymousUser
 from apps.accounts.models import User
 from apps.dashboard.asked import LONGEST_NUMBER
 from apps.dashboard.badges import WORKERS, Badge, badge
+from apps.dashboard.queries.boxes import BoxesRow, boxes
 from apps.dashboard.queries.hosts import Host, hosts
 from apps.fleet.models import Endpoint, Worker
 from apps.rollouts.models import Rollout
@@ -67,6 +68,7 @@ class Fleet:
     endpoints: list[EndpointRow]
     refusals: list[Worker]
     """Why no sandbox worker runs, host by host; empty while one does."""
+    boxes: list[BoxesRow]
     hosts: list[Host]
 
     @property
@@ -88,6 +90,7 @@ def fleet(user: User | AnonymousUser, now: datetime) -> Fleet:
         pools=_pools(present),
         endpoints=_endpoints(user),
         refusals=_refusals(now),
+        boxes=boxes(row.worker for row in present if row.worker.kind == "sandbox"),
         hosts=hosts(now),
     )
 

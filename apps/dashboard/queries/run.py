@@ -12,6 +12,7 @@ from apps.checkpoints.models import Checkpoint
 from apps.dashboard.badges import EVALUATIONS, RUNS, SEVERITIES, Badge, alert_words, badge
 from apps.dashboard.queries import events, stages
 from apps.dashboard.queries.answer import answer
+from apps.dashboard.queries.endings import Endings, endings
 from apps.dashboard.queries.families import Forest, forests
 from apps.dashboard.queries.figures import Figure, figures
 from apps.dashboard.queries.ledger import LedgerView, ledger_view
@@ -102,6 +103,7 @@ class RunPage:
     evaluations: list[tuple[Evaluation, Badge]]
     evaluated: Evaluations
     ledger: LedgerView
+    endings: Endings
     events: list[events.EventView]
     seq: int
 
@@ -148,6 +150,7 @@ def run_page(user: User | AnonymousUser, run_id: int, now: datetime) -> RunPage:
         evaluations=[(one, badge(EVALUATIONS, one.state)) for one in found.every],
         evaluated=found,
         ledger=ledger_view(run),
+        endings=endings(run),
         events=events.newest(run),
         seq=seq,
     )

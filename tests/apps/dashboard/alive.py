@@ -10,7 +10,12 @@ from apps.runs.models import Run
 
 def alive(run: Run, now: datetime) -> None:
     """Workers that beat, tries in flight, and one alert."""
-    counters = {"boxes_started": 9120, "box_failures": 12}
+    counters = {
+        "boxes_started": 9120, "boxes_failed": 12, "boxes_reaped": 3, "boxes_unstopped": 0,
+        "pool_most": 16, "pool_hits": 8801, "pool_misses": 319, "refills_per_second": 11.4,
+        "acquire_p50_ms": 0.14, "acquire_p95_ms": 41.2, "starts_waiting": 2, "starts_now": 4,
+        "start_wait_p50_ms": 0.01, "start_wait_p95_ms": 12.8,
+    }  # fmt: skip
     beat = {"started_at": now - timedelta(hours=1), "heartbeat_at": now, "host": "node-a"}
     Worker.objects.create(
         incarnation="4f1d7a20c0ffee",
@@ -19,6 +24,7 @@ def alive(run: Run, now: datetime) -> None:
         capacity=16,
         busy=9,
         counters=counters,
+        warm={"/app, 1 cpu, 256 MiB, 64 pids": 9, "/srv/work, 2 cpu, 512 MiB, 128 pids": 3},
         isolation="bubblewrap, user namespace, seccomp",
         **beat,
     )

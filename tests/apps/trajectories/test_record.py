@@ -9,9 +9,9 @@ from apps.rewards.models import Reward
 from apps.rewards.score import score_new
 from apps.rollouts.expire import Hopeless, lose_attempts
 from apps.rollouts.models import Attempt, Rollout
-from apps.trajectories.models import Grade, Segment, Trajectory
+from apps.trajectories.models import CommandEnds, Grade, Segment, Trajectory
 from apps.trajectories.record import DamagedSegmentError, record_segment, sweep_segments
-from sandbox_worker.messages import Check, Ending, GradeReport
+from sandbox_worker.messages import Check, Ending, GradeReport, Outcome
 from tests.apps.factories import (
     START,
     claim,
@@ -213,3 +213,42 @@ def test_scoring_twice_rewards_once() -> None:
     record(run, [make_outcome(one, run.pk) for one in plan_and_claim(run)])
     assert [score_new(run) for _ in range(2)] == [2, 0]
     assert re.fullmatch(r"1\.0 by all-or-nothing@1", str(Reward.objects.first()))
+
+
+def played(outcome: Outcome, *ends: str) -> Outcome:
+    rounds = tuple(
+        msgspec.structs.replace(outcome.rounds[0], index=index + 1, end=end) for index, end in enumerate(ends)
+    )
+    return msgspec.structs.replace(outcome, rounds=rounds)
+
+
+def command_ends() -> dict[str, int]:
+    return dict(CommandEnds.objects.values_list("end", "count"))
+
+
+def test_how_commands_ended_is_counted_as_their_attempts_are_recorded() -> None:
+    run = running()
+    first, second = plan_and_claim(run)
+    record(run, [played(make_outcome(first, run.pk), "exited", "timed_out", "exited", "")])
+    assert command_ends() == {"exited": 2, "timed_out": 1}
+    record(run, [played(make_outcome(second, run.pk), "exited", "out_of_memory")])
+    assert command_ends() == {"exited": 3, "timed_out": 1, "out_of_memory": 1}
+
+
+def test_commands_of_what_is_recorded_already_are_not_counted_again() -> None:
+    run = running()
+    (one,) = plan_and_claim(run, 1)
+    outcome = played(make_outcome(one, run.pk), "exited")
+    record(run, [outcome, outcome])
+    record(run, [outcome])
+    assert command_ends() == {"exited": 1}
+
+
+def test_commands_before_a_break_of_ours_count_too_and_words_of_a_newer_worker_are_kept() -> None:
+    run = running()
+    (one,) = plan_and_claim(run, 1)
+    broken = msgspec.structs.replace(
+        make_outcome(one, run.pk, "none"), ending=Ending(kind="infra", detail="box", evidence="gone")
+    )
+    record(run, [played(broken, "exited", "a word that is longer than any")])
+    assert command_ends() == {"exited": 1, "a word that is longe": 1}
