@@ -1,6 +1,7 @@
 """A training run as the pipeline would leave it: real rows, real records in the store, a ledger that balances."""
 
 import math
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from random import Random
@@ -23,7 +24,7 @@ from apps.runs.config import RunConfig
 from apps.runs.models import Run
 from apps.tasks.models import TaskSet, TaskVersion
 from apps.training.models import LearnerStep
-from apps.trajectories.models import Grade, Segment, Trajectory
+from apps.trajectories.models import CommandEnds, Grade, Segment, Trajectory
 from apps.trajectories.store import object_store
 from learner.messages import StepMetrics
 from sandbox_worker.messages import Outcome
@@ -145,9 +146,16 @@ class Builder:
         Grade.objects.create(
             trajectory=trajectory, verdict=grade.verdict, score=grade.score, checks=checks, error=grade.error
         )
+        self.count_ends(outcome)
         self.lines.append(line)
         self.offset += len(line)
         return trajectory
+
+    def count_ends(self, outcome: Outcome) -> None:
+        for end, many in Counter(one.end for one in outcome.rounds if one.end).items():
+            known, _ = CommandEnds.objects.get_or_create(run=self.run, end=end, defaults={"count": 0})
+            known.count += many
+            known.save()
 
     def open_segment(self) -> None:
         self.key = f"outcomes/{self.run.pk}/factory/{self.run.segments.count()}.jsonl"

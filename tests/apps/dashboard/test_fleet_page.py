@@ -114,6 +114,57 @@ def test_workers_that_told_nothing_show_no_hosts(client: Client) -> None:
     assert 'id="h-h"' not in client.get("/fleet").content.decode()
 
 
+POOL = {
+    "pool_most": 16, "pool_hits": 90, "pool_misses": 10, "acquire_p50_ms": 0.14, "acquire_p95_ms": 41.0,
+    "refills_per_second": 11.4, "starts_waiting": 7, "starts_now": 4, "start_wait_p50_ms": 0.02,
+    "start_wait_p95_ms": 320.0, "boxes_started": 100, "boxes_failed": 2, "boxes_reaped": 5, "boxes_unstopped": 0,
+}  # fmt: skip
+
+
+def boxes_of(client: Client) -> str:
+    client.force_login(make_user("ana", "viewer"))
+    page = client.get("/fleet").content.decode()
+    part = page.split('id="h-b"')[1].split("</section>")[0] if 'id="h-b"' in page else ""
+    return re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", part))
+
+
+def test_how_boxes_come_about_stands_with_its_numbers(client: Client) -> None:
+    make_worker("a1", counters=POOL, warm={"/srv, 1 cpu": 2, "/app, 1 cpu": 9})
+    part = boxes_of(client)
+    for words in (
+        "11 of at most 16 9 \u00d7 /app, 1 cpu 2 \u00d7 /srv, 1 cpu", "90.0 % 90 of 100", "0.14 ms, 41 ms", "11.4",
+        "7 4 starting", "0.02 ms, 320 ms",
+    ):  # fmt: skip
+        assert words in part
+    assert part.endswith("100 2 5 "), "started, failed, reaped"
+
+
+def test_boxes_that_did_not_stop_are_told_with_what_to_do(client: Client) -> None:
+    make_worker("a1", counters=POOL | {"boxes_unstopped": 1})
+    assert "1 box on node-a did not stop." in boxes_of(client)
+
+
+def test_why_no_warm_boxes_come_is_told(client: Client) -> None:
+    make_worker("a1", counters=POOL, trouble="/app: the image <is> gone")
+    assert "A box that should wait on node-a does not start. /app: the image &lt;is&gt; gone" in boxes_of(client)
+
+
+def test_a_pool_that_is_off_or_was_asked_for_nothing_says_so(client: Client) -> None:
+    make_worker("a1", counters={"pool_most": 0, "pool_hits": 0, "pool_misses": 0})
+    make_worker("a2", slot="1", counters={"pool_most": 8, "pool_hits": 0, "pool_misses": 0})
+    make_worker("a3", slot="2", counters={})
+    part = boxes_of(client)
+    assert "off ( ASSAY_WARM_BOXES=0 )" in part
+    assert "0 of at most 8 they come with demand" in part
+    assert "not told yet" in part
+    assert "0.0 %" not in part
+
+
+def test_learners_make_no_boxes(client: Client) -> None:
+    make_worker("l1", kind="learner")
+    assert boxes_of(client) == ""
+
+
 def test_two_learners_at_once_are_said_to_be_one_too_many(client: Client) -> None:
     make_worker("l1", kind="learner")
     make_worker("l2", kind="learner", slot="1", late=60)
@@ -203,6 +254,7 @@ def make_worker(incarnation: str, *, late: float = 1, gone: str = "", **more: An
         "capacity": 16,
         "busy": 3,
         "isolation": "bubblewrap",
+        "counters": {"boxes_started": 100, "box_failures": 2},
         **more,
     }
     return Worker.objects.create(
@@ -211,6 +263,5 @@ def make_worker(incarnation: str, *, late: float = 1, gone: str = "", **more: An
         heartbeat_at=now - timedelta(seconds=late),
         gone_at=now if gone else None,
         gone_reason=gone,
-        counters={"boxes_started": 100, "box_failures": 2},
         **fields,
     )

@@ -38,6 +38,9 @@ def test_a_change_has_its_sign_and_nothing_has_none() -> None:
 @pytest.mark.parametrize(
     ("value", "said"),
     [
+        (0.0, "0 ms"),
+        (0.000134, "0.13 ms"),
+        (0.0064, "6.4 ms"),
         (0.032, "32 ms"),
         (6.14, "6.1 s"),
         (132, "2 min 12 s"),

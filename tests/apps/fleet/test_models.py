@@ -118,3 +118,9 @@ def test_rows_of_a_heartbeat_that_came_too_late_change_nothing() -> None:
 def test_a_refused_worker_keeps_what_was_found() -> None:
     beat("a", leaving=True, capacity=0, refused="No groups.", findings=ROWS, examined_at=at(0).timestamp())
     assert Worker.objects.refusing().get().findings == ROWS
+
+
+def test_the_newest_heartbeat_says_which_boxes_wait_and_what_keeps_them_from_it() -> None:
+    beat("a", warm={"/app": 3}, trouble="no image")
+    worker = beat("a", now=at(10), warm={"/app": 4})
+    assert (worker.warm, worker.trouble) == ({"/app": 4}, "")
