@@ -44,6 +44,10 @@ class BoxStartError(SandboxError):
     """The box did not start."""
 
 
+class NoRoomError(BoxStartError):
+    """There is no room for one box more: of its worker, or of its host. Where another stops, there is."""
+
+
 class BoxDeadError(SandboxError):
     """The box is gone: its supervisor does not answer."""
 
@@ -287,7 +291,7 @@ class Backend(ABC):
 
     @abstractmethod
     def start(self, spec: BoxSpec) -> Box:
-        """Raises BoxStartError."""
+        """Raises BoxStartError; NoRoomError where fewer boxes would let it start."""
 
     @abstractmethod
     def reap(self) -> int:

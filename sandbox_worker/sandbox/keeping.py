@@ -1,17 +1,21 @@
 """What every back end does with its boxes: start one whole or not at all, renew leases, stop all at the end."""
 
+import errno
 import threading
 from abc import abstractmethod
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from sandbox_worker.sandbox.base import Backend, Box, BoxSpec, BoxStartError, SandboxError
+from sandbox_worker.sandbox.base import Backend, Box, BoxSpec, BoxStartError, NoRoomError, SandboxError
 from sandbox_worker.sandbox.network.environment import PORT
 from sandbox_worker.sandbox.renewing import Renewing
 from sandbox_worker.sandbox.supervised import SupervisedBox
 
 if TYPE_CHECKING:
     from sandbox_worker.sandbox.network.way_out import WayOut
+
+_NO_ROOM = (errno.ENOMEM, errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOSPC)
+"""Of memory, processes, descriptors, control groups."""
 
 
 class KeepingBackend(Backend):
@@ -43,7 +47,8 @@ class KeepingBackend(Backend):
         except SandboxError as error:
             raise BoxStartError(str(error)) from error
         except OSError as error:
-            raise BoxStartError(f"The box did not start: {error}.") from error
+            kind = NoRoomError if error.errno in _NO_ROOM else BoxStartError
+            raise kind(f"The box did not start: {error}.") from error
         return box
 
     def _let_out(self, box: SupervisedBox, spec: BoxSpec) -> None:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from sandbox_worker.sandbox.base import Backend, Box, BoxSpec, BoxStartError, SandboxError
+from sandbox_worker.sandbox.base import Backend, Box, BoxSpec, NoRoomError, SandboxError
 from sandbox_worker.sandbox.register import Register, words
 from sandbox_worker.sandbox.room import spare_memory
 from sandbox_worker.sandbox.shelf import Shelf, Warm
@@ -24,6 +24,7 @@ BOX_BYTES = 8 * 2**20
 """That a waiting box may take of the host's memory."""
 _REFILLERS = 2
 _TICK_SECONDS = 0.5
+_NO_TURN_SECONDS = 0.05
 _CLOSE_SECONDS = 2.0
 
 
@@ -98,8 +99,9 @@ class WarmPool(Backend):
         with self._lock:
             unstopped, self._unstopped = self._unstopped, []
         self._bury(unstopped)
-        self._register.clear()
-        return self._backend.reap()
+        removed = self._backend.reap()
+        self._register.clear()  # last: whose the boxes were stands there
+        return removed
 
     def close(self) -> None:
         with self._work:
@@ -113,8 +115,10 @@ class WarmPool(Backend):
             for thread in self._threads:
                 thread.join(max(0.0, until - time.monotonic()))
         finally:
-            self._backend.close()  # whatever is left of them, too
-            self._register.close()
+            try:
+                self._backend.close()  # whatever is left of them, too
+            finally:
+                self._register.close()
 
     def report(self) -> PoolReport:
         now = time.monotonic()
@@ -145,7 +149,7 @@ class WarmPool(Backend):
     def _start_cold(self, spec: BoxSpec, ticket: Ticket) -> Box:
         try:
             return self._start(spec, ticket)
-        except BoxStartError:
+        except NoRoomError:
             if not self._make_room():
                 raise
         return self._start(spec, ticket)
@@ -163,7 +167,7 @@ class WarmPool(Backend):
         return box
 
     def _make_room(self) -> bool:
-        """For a start that failed: what waits may be what it lacks room for. Whether anything waited."""
+        """Boxes in use go before those that wait. Whether any did."""
         with self._lock:
             waiting = self._shelf.clear()
             self._counts["evicted"] += len(waiting)
@@ -171,29 +175,30 @@ class WarmPool(Backend):
         return bool(waiting)
 
     def _live(self) -> None:
-        while True:
-            spare = self._spare()
-            with self._work:
-                if self._closed:
-                    return
-                out, kind = self._decide(spare)
-                if not out and kind is None:
-                    self._work.wait(_TICK_SECONDS)
-                    continue
-            self._bury(out)
-            if kind is not None and not self._refill(kind):
-                self._rest()
+        while not self._closed:
+            try:
+                out, kind = self._decide(self._spare())
+                self._bury(out)
+                if kind is not None:
+                    idle = 0.0 if self._refill(kind) else _NO_TURN_SECONDS
+                else:
+                    idle = 0.0 if out else _TICK_SECONDS
+            except Exception:  # this thread must live on; what it did not do is done at its next look
+                log.exception("the boxes that wait were not looked after")
+                idle = _TICK_SECONDS
+            self._rest(idle)
 
     def _decide(self, spare: int) -> tuple[list[Box], BoxSpec | None]:
         """Boxes to stop, and of what kind to start one."""
         now = time.monotonic()
-        room = self._shelf.total + spare // BOX_BYTES
-        evicted = [warm.box for warm in self._shelf.too_many(now, room)]
-        self._counts["evicted"] += len(evicted)
-        out, self._to_bury = [*evicted, *self._to_bury], []
-        kind = self._shelf.next_kind(now, room)
-        if kind is not None:
-            self._shelf.under_way[kind] += 1
+        with self._lock:
+            room = self._shelf.total + spare // BOX_BYTES
+            evicted = [warm.box for warm in self._shelf.too_many(now, room)]
+            self._counts["evicted"] += len(evicted)
+            out, self._to_bury = [*evicted, *self._to_bury], []
+            kind = None if self._closed else self._shelf.next_kind(now, room)
+            if kind is not None:
+                self._shelf.under_way[kind] += 1
         return out, kind
 
     def _refill(self, kind: BoxSpec) -> bool:
@@ -225,10 +230,11 @@ class WarmPool(Backend):
             self._shelf.failed(kind, time.monotonic())
             self._trouble = f"{words(kind)}: {error}"
 
-    def _rest(self) -> None:
+    def _rest(self, seconds: float) -> None:
+        """Or until a box is asked for."""
         with self._work:
-            if not self._closed:
-                self._work.wait(_TICK_SECONDS / 10)
+            if seconds and not self._closed:
+                self._work.wait(seconds)
 
     def _bury(self, boxes: Iterable[Box]) -> None:
         for box in boxes:

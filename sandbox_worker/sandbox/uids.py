@@ -8,7 +8,7 @@ import os
 import threading
 from pathlib import Path
 
-from sandbox_worker.sandbox.base import BoxStartError
+from sandbox_worker.sandbox.base import NoRoomError
 
 BLOCK = 256
 """Boxes that one worker can hold at once."""
@@ -27,7 +27,7 @@ class UidPool:
     def take(self) -> int:
         with self._lock:
             if not self._free:
-                raise BoxStartError(f"This worker holds {BLOCK} boxes already.")
+                raise NoRoomError(f"This worker holds {BLOCK} boxes already.")
             return self._free.pop(0)
 
     def give_back(self, uid: int) -> None:

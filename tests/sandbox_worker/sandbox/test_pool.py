@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from sandbox_worker.sandbox.base import Backend, Box, BoxSpec, BoxStartError, SandboxError
+from sandbox_worker.sandbox.base import Backend, Box, BoxSpec, BoxStartError, NoRoomError, SandboxError
 from sandbox_worker.sandbox.pool import WarmPool
 from sandbox_worker.sandbox.starts import StartGivenUpError, StartLimiter, Ticket
 from tests.sandbox_worker.sandbox.boxes import groups_of, said, shell
@@ -114,7 +114,7 @@ def test_nothing_waits_where_the_host_has_no_memory_to_spare() -> None:
 def test_a_start_for_which_there_is_no_room_gets_that_of_the_boxes_that_wait() -> None:
     def refuse(_: BoxSpec) -> None:
         if len(backend.living) >= 3:
-            raise BoxStartError("This worker holds 3 boxes already.")
+            raise NoRoomError("This worker holds 3 boxes already.")
 
     backend = IdleBackend(refuse)
     with pool_of(backend) as pool:
@@ -122,8 +122,34 @@ def test_a_start_for_which_there_is_no_room_gets_that_of_the_boxes_that_wait() -
         until(lambda: len(backend.living) >= 2)
         held += [pool.start(BoxSpec(workdir=f"/{number}")) for number in range(2)]
         assert all(not box.stopped for box in held if isinstance(box, IdleBox))
-        with pytest.raises(BoxStartError):
+        with pytest.raises(NoRoomError):
             pool.start(SPEC)
+
+
+def test_a_start_that_fails_for_another_reason_costs_no_box_that_waits() -> None:
+    def refuse(spec: BoxSpec) -> None:
+        if spec.workdir == "/usr":
+            raise BoxStartError("/usr cannot be the working folder of a box.")
+
+    with pool_of(IdleBackend(refuse)) as pool:
+        one_waiting(pool)
+        with pytest.raises(BoxStartError):
+            pool.start(BoxSpec(workdir="/usr"))
+        assert (warm(pool), counted(pool, "pool_evicted")) == (1, 0)
+
+
+def test_what_cannot_tell_of_memory_does_not_end_the_pool() -> None:
+    broken = True
+
+    def spare() -> int:
+        if broken:
+            raise OSError("no /proc")
+        return PLENTY
+
+    with pool_of(IdleBackend(), spare=spare) as pool:
+        pool.start(SPEC)
+        broken = False
+        until(lambda: warm(pool) == 1)
 
 
 def test_a_back_end_that_breaks_is_tried_again_with_pauses_and_says_so() -> None:
