@@ -29,8 +29,8 @@ def engine_with_base(place: Path) -> Iterator[Engine]:
 
 
 @contextmanager
-def docker_backend(engine: Engine) -> Iterator[DockerBackend]:
-    backend = DockerBackend(engine.url, image=BASE)
+def docker_backend(engine: Engine, image: str = BASE) -> Iterator[DockerBackend]:
+    backend = DockerBackend(engine.url, image=image)
     try:
         yield backend
     finally:

@@ -1,6 +1,7 @@
 """Builds recipes on a Docker Engine, in our own boxes: the Engine's builder can be neither bounded nor cancelled."""
 
 import platform
+import stat
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -29,6 +30,7 @@ from sandbox_worker.sandbox.images.errors import (
     ImageError,
     ImageStoreError,
     MissingImageError,
+    WorkspaceError,
     WrongArchitectureError,
 )
 from sandbox_worker.sandbox.images.failures import Failures
@@ -94,6 +96,7 @@ class DockerBuilder(ImageBuilder):
     def _image(self, building: Building, chain: list[str], base: Base) -> tuple[str, str]:
         if len(chain) == 1:
             return base.id, ""
+        self._images.use(chain[1:])
         said = ""
         image = self._images.made(chain[-1])
         if image is None:
@@ -101,7 +104,6 @@ class DockerBuilder(ImageBuilder):
                 image = self._images.made(chain[-1])
                 if image is None:
                     image, said = self._build_unless_it_failed(building, chain, base)
-        self._images.use(chain[1:])
         return image, said
 
     def _build_unless_it_failed(self, building: Building, chain: list[str], base: Base) -> tuple[str, str]:
@@ -131,9 +133,16 @@ class DockerBuilder(ImageBuilder):
         with idle_container(self._backend, building, image) as container:
             tree = ContainerTree(self._api, container)
             require_programs(tree)
-            if tree.mode(workdir) is None:
+            if (place := tree.resolved(workdir)) != workdir:
+                raise WorkspaceError(
+                    f"links lead from {workdir} to {place} in the image: name that as environment.workdir"
+                )
+            mode = tree.mode(workdir)
+            if mode is None:
                 return _EMPTY_TAR
-            with tree.archive(tree.resolved(workdir)) as pieces:
+            if not stat.S_ISDIR(mode):
+                raise WorkspaceError(f"{workdir} of the image is no folder")
+            with tree.archive(workdir) as pieces:
                 return workspace_from(pieces, workdir, building.limits.disk_bytes)
 
 

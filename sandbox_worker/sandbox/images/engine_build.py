@@ -55,9 +55,12 @@ class EngineBuild:
             for number, step in enumerate(steps[done:], start=done + 1):
                 self._building.check()
                 log.info("building %s, step %d of %d: %s", chain[-1], number, len(steps), where(step.instruction))
+                before = image
                 image, words = self._step(image, step, chain[number])
-                made[chain[number]] = image
-                said.append(said_of(where(step.instruction), words))
+                if image != base:  # which is not ours to name
+                    made[chain[number]] = image
+                if image != before:
+                    said.append(said_of(where(step.instruction), words))
             self._images.finish(made)
         except BaseException:
             self._forget()

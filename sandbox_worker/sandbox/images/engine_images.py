@@ -81,27 +81,42 @@ class EngineImages:
             self._remove(image)
 
     def use(self, chain: list[str]) -> None:
-        """A later step is let go of before those that it stands on."""
-        for digest in reversed(chain):
+        """Recipes that are about to be used, or to be built."""
+        for digest in chain:
             self._host.lock_path(digest, "build").touch()
 
     def evict(self) -> None:
-        """Let go of images, the longest unused first, until the rest is small enough; never of one in use."""
+        """Let go of images, the longest unused first, until the rest is small enough.
+
+        Never of one that a container or a later step stands on."""
         with locks.held(self._host.folder / "locks" / "evict"):
-            kept = {found["Labels"][RECIPE]: int(found["Labels"][_BYTES]) for found in self._listed()}
-            for digest in sorted(kept, key=self._used_at):
-                if sum(kept.values()) <= self._most_bytes:
+            kept = {str(found["Id"]): found for found in self._listed()}
+            todo = sorted(kept, key=lambda image: self._used_at(kept[image]))
+            while sum(_bytes_of(found) for found in kept.values()) > self._most_bytes:
+                parents = {found["ParentId"] for found in kept.values()}
+                image = next((image for image in todo if image not in parents), None)
+                if image is None:
                     return
-                if time.time() - self._used_at(digest) > _IDLE_SECONDS and self._remove(_name_of(digest)):
-                    log.info("the image of %s was let go of", digest)
-                    del kept[digest]
+                todo.remove(image)
+                if self._let_go(kept[image]):
+                    del kept[image]
+
+    def _let_go(self, found: dict[str, Any]) -> bool:
+        if time.time() - self._used_at(found) < _IDLE_SECONDS:
+            return False
+        if not all(self._remove(name) for name in found["RepoTags"]):
+            return False
+        log.info("the image of %s was let go of", found["Labels"][RECIPE])
+        return True
 
     def _listed(self) -> list[dict[str, Any]]:
         return list(self._api.images(name=_REPOSITORY, filters={"label": RECIPE}))
 
-    def _used_at(self, digest: str) -> float:
-        path = self._host.lock_path(digest, "build")
-        return path.stat().st_mtime if path.exists() else 0.0
+    def _used_at(self, found: dict[str, Any]) -> float:
+        """By any of its recipes."""
+        digests = [name.removeprefix(f"{_REPOSITORY}:") for name in found["RepoTags"]]
+        paths = [self._host.lock_path(f"sha256:{digest}", "build") for digest in digests]
+        return max((path.stat().st_mtime for path in paths if path.exists()), default=0.0)
 
     def _remove(self, image: str) -> bool:
         """False where a container or another image needs it."""
@@ -114,6 +129,10 @@ class EngineImages:
                 return False
             raise
         return True
+
+
+def _bytes_of(found: dict[str, Any]) -> int:
+    return int(found["Labels"][_BYTES])
 
 
 def _name_of(digest: str) -> str:

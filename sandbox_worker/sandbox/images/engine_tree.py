@@ -9,6 +9,9 @@ from typing import Any
 from docker import APIClient
 from docker.utils import decode_json_header
 
+from sandbox_worker.sandbox.images.errors import BadImageError
+
+_ENGINE_ERROR = 500
 _HEADER = "x-docker-container-path-stat"
 _PIECE = 1 << 18
 _FOLDER, _LINK = 1 << 31, 1 << 27
@@ -21,6 +24,7 @@ class ContainerTree:
 
     def __init__(self, api: APIClient, container: str) -> None:
         self._api = api
+        self._container = container
         self._url = f"{api.base_url}/v{api.api_version}/containers/{container}/archive"
         self._known: dict[str, tuple[int, str]] = {"/": (stat.S_IFDIR | 0o755, "")}
 
@@ -54,6 +58,9 @@ class ContainerTree:
         answer = self._api.head(self._url, params={"path": path}, timeout=self._api.timeout)
         if answer.status_code == 404:
             return 0, ""
+        if answer.status_code == _ENGINE_ERROR:
+            self._api.inspect_container(self._container)  # raises where it is the Engine that is ill
+            raise BadImageError(f"{path} of the image cannot be looked at: a link that leads in a circle?")
         answer.raise_for_status()
         found: dict[str, Any] = decode_json_header(answer.headers[_HEADER])
         return kind_of(found["mode"]) | found["mode"] & 0o777, found["linkTarget"]
