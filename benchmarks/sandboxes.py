@@ -15,7 +15,7 @@ import docker
 
 from benchmarks.boxes import environments, image, leaks
 from benchmarks.boxes.child import ArmFailedError, ArmSpec, Child
-from benchmarks.boxes.figures import BUBBLEWRAP, DOCKER, SDK, Figures, targets
+from benchmarks.boxes.figures import BUBBLEWRAP, DOCKER, DOCKER_WARM, SDK, Figures, targets
 from benchmarks.boxes.leaks import EngineSide
 from benchmarks.boxes.plan import FULL, QUICK, SECONDS, Plan, Step
 from benchmarks.result import RESULTS, Result
@@ -23,8 +23,10 @@ from tests.engine import Engine
 
 OURS, REX, LLM = "benchmarks.peers.ours", "benchmarks.peers.swe_rex", "benchmarks.peers.llm_sandbox"
 ARMS = [
-    ArmSpec(BUBBLEWRAP, OURS, ("bubblewrap",), pace=10),
-    ArmSpec(DOCKER, OURS, ("docker",), on_engine=True),
+    ArmSpec(BUBBLEWRAP, OURS, ("bubblewrap", "cold"), pace=10),
+    ArmSpec("ours bubblewrap, warm", OURS, ("bubblewrap", "warm"), pace=10, crowd=0),
+    ArmSpec(DOCKER, OURS, ("docker", "cold"), on_engine=True),
+    ArmSpec(DOCKER_WARM, OURS, ("docker", "warm"), on_engine=True, crowd=0),
     ArmSpec(SDK, "benchmarks.peers.docker_sdk", on_engine=True),
     ArmSpec("SWE-ReX, local (no isolation)", REX, ("local",), peer="swe_rex"),
     ArmSpec("SWE-ReX, Docker", REX, ("docker",), peer="swe_rex", on_engine=True, crowd=8, burst=0),

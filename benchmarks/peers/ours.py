@@ -2,19 +2,30 @@
 
 import argparse
 import os
+import time
+from collections.abc import Callable
 from typing import Literal
 
 from benchmarks.boxes.contract import CPUS, DISK_BYTES, MEMORY_BYTES, PIDS, Arm, Box, Done
+from benchmarks.boxes.crew import work
 from benchmarks.boxes.serving import serve
 from sandbox_worker.sandbox import base
 from sandbox_worker.sandbox.choose import Wanted, open_backend
+from sandbox_worker.sandbox.pool import WarmPool
+from sandbox_worker.sandbox.starts import StartLimiter
 
 SPEC = base.BoxSpec(base.Limits(cpus=CPUS, memory_bytes=MEMORY_BYTES, pids=PIDS, disk_bytes=DISK_BYTES))
 
+WAITING = 16
+"""Boxes in a pool: the product's default."""
+SETTLE_SECONDS = 60.0
+REFILL_SECONDS = 10.0
+
 
 class OurBox(Box):
-    def __init__(self, box: base.Box) -> None:
+    def __init__(self, box: base.Box, stop: Callable[[base.Box], None]) -> None:
         self._box = box
+        self._stop = stop
         self._session: base.Session | None = None
 
     def run(self, script: str, *, seconds: float) -> Done:
@@ -31,7 +42,7 @@ class OurBox(Box):
         return told(self._session.run("true", timeout=30).completed)
 
     def stop(self) -> None:
-        self._box.stop()
+        self._stop(self._box)
 
     def _run(self, command: list[str], seconds: float) -> Done:
         return told(self._box.run(command, timeout=seconds))
@@ -46,7 +57,7 @@ class Cold(Arm):
         self._backend = backend
 
     def start(self) -> Box:
-        return OurBox(self._backend.start(SPEC))
+        return OurBox(self._backend.start(SPEC), base.Box.stop)
 
     def reap(self) -> None:
         self._backend.reap()
@@ -55,10 +66,43 @@ class Cold(Arm):
         self._backend.close()
 
 
+class Warm(Arm):
+    def __init__(self, backend: base.Backend) -> None:
+        self._pool = WarmPool(backend, StartLimiter(max(4, 2 * (os.cpu_count() or 1))), most=WAITING)
+
+    def start(self) -> Box:
+        return OurBox(self._pool.start(SPEC), self._pool.stop)
+
+    def settle(self, at_once: int) -> None:
+        """It follows demand, so that it is shown the demand where it has forgotten."""
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while self._waiting() < min(at_once, WAITING) and time.monotonic() < deadline:
+            for box in work([self.start] * at_once, at_once=at_once, seconds=SETTLE_SECONDS).values:
+                box.stop()
+            self._refilled(min(at_once, WAITING), deadline)
+
+    def reap(self) -> None:
+        self._pool.reap()
+
+    def close(self) -> None:
+        self._pool.close()
+
+    def _waiting(self) -> int:
+        return sum(self._pool.report().warm.values())
+
+    def _refilled(self, count: int, deadline: float) -> None:
+        until = min(deadline, time.monotonic() + REFILL_SECONDS)
+        while self._waiting() < count and time.monotonic() < until:
+            time.sleep(0.01)
+
+
 def make() -> Arm:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kind", choices=["bubblewrap", "docker"])
-    return Cold(open_backend(wanted(parser.parse_args().kind)))
+    parser.add_argument("start", choices=["cold", "warm"])
+    chosen = parser.parse_args()
+    backend = open_backend(wanted(chosen.kind))
+    return Cold(backend) if chosen.start == "cold" else Warm(backend)
 
 
 def wanted(kind: Literal["bubblewrap", "docker"]) -> Wanted:

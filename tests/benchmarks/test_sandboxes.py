@@ -18,9 +18,10 @@ def test_a_quick_run_measures_real_boxes_and_decides_nothing(tmp_path: Path) -> 
     assert [row["metric"] for row in result["measurements"] if row["value"] is None or row["failures"]] == []
     assert {target["met"] for target in result["targets"]} == {None}
     told = {(row["metric"], row["arm"]): row["value"] for row in result["measurements"]}
-    assert told["survivors", "ours bubblewrap, cold"] == 0
-    assert told["count told of a flood", "ours bubblewrap, cold"] == 2**30
-    assert told["left of a killed process: control groups", "ours bubblewrap, cold"] == 0
+    for arm in ("ours bubblewrap, cold", "ours bubblewrap, warm"):
+        assert told["survivors", arm] == 0
+        assert told["count told of a flood", arm] == 2**30
+        assert told["left of a killed process: control groups", arm] == 0
 
 
 def test_an_arm_that_is_not_there_is_refused_with_those_that_are() -> None:
