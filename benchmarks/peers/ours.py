@@ -4,6 +4,7 @@ import argparse
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 from benchmarks.boxes.contract import CPUS, DISK_BYTES, MEMORY_BYTES, PIDS, Arm, Box, Done
@@ -23,7 +24,7 @@ REFILL_SECONDS = 10.0
 
 
 class OurBox(Box):
-    def __init__(self, box: base.Box, stop: Callable[[base.Box], None]) -> None:
+    def __init__(self, box: base.Box, stop: Callable[[], None]) -> None:
         self._box = box
         self._stop = stop
         self._session: base.Session | None = None
@@ -42,7 +43,7 @@ class OurBox(Box):
         return told(self._session.run("true", timeout=30).completed)
 
     def stop(self) -> None:
-        self._stop(self._box)
+        self._stop()
 
     def _run(self, command: list[str], seconds: float) -> Done:
         return told(self._box.run(command, timeout=seconds))
@@ -57,7 +58,8 @@ class Cold(Arm):
         self._backend = backend
 
     def start(self) -> Box:
-        return OurBox(self._backend.start(SPEC), base.Box.stop)
+        box = self._backend.start(SPEC)
+        return OurBox(box, box.stop)
 
     def reap(self) -> None:
         self._backend.reap()
@@ -71,7 +73,8 @@ class Warm(Arm):
         self._pool = WarmPool(backend, StartLimiter(max(4, 2 * (os.cpu_count() or 1))), most=WAITING)
 
     def start(self) -> Box:
-        return OurBox(self._pool.start(SPEC), self._pool.stop)
+        box = self._pool.start(SPEC)
+        return OurBox(box, partial(self._pool.stop, box))
 
     def settle(self, at_once: int) -> None:
         """It follows demand, so that it is shown the demand where it has forgotten."""
