@@ -16,9 +16,8 @@ from sandbox_worker.sandbox.pool import WarmPool
 from sandbox_worker.sandbox.starts import StartLimiter
 
 SPEC = base.BoxSpec(base.Limits(cpus=CPUS, memory_bytes=MEMORY_BYTES, pids=PIDS, disk_bytes=DISK_BYTES))
-
-WAITING = 16
-"""Boxes in a pool: the product's default."""
+WAITING = {"cold": 0, "warm": 16}
+"""Boxes in a pool; as many as the product's default."""
 SETTLE_SECONDS = 60.0
 REFILL_SECONDS = 10.0
 
@@ -53,24 +52,11 @@ def told(done: base.Completed) -> Done:
     return Done(done.exit_code, done.output_bytes, timed_out=done.end is base.End.TIMED_OUT)
 
 
-class Cold(Arm):
-    def __init__(self, backend: base.Backend) -> None:
-        self._backend = backend
-
-    def start(self) -> Box:
-        box = self._backend.start(SPEC)
-        return OurBox(box, box.stop)
-
-    def reap(self) -> None:
-        self._backend.reap()
-
-    def close(self) -> None:
-        self._backend.close()
-
-
-class Warm(Arm):
-    def __init__(self, backend: base.Backend) -> None:
-        self._pool = WarmPool(backend, StartLimiter(max(4, 2 * (os.cpu_count() or 1))), most=WAITING)
+class Ours(Arm):
+    def __init__(self, backend: base.Backend, *, waiting: int) -> None:
+        """waiting: boxes that the pool may start ahead of demand; none for an arm that is cold."""
+        self._most = waiting
+        self._pool = WarmPool(backend, StartLimiter(max(4, 2 * (os.cpu_count() or 1))), most=waiting)
 
     def start(self) -> Box:
         box = self._pool.start(SPEC)
@@ -78,11 +64,12 @@ class Warm(Arm):
 
     def settle(self, at_once: int) -> None:
         """It follows demand, so that it is shown the demand where it has forgotten."""
+        wanted = min(at_once, self._most)
         deadline = time.monotonic() + SETTLE_SECONDS
-        while self._waiting() < min(at_once, WAITING) and time.monotonic() < deadline:
+        while self._waiting() < wanted and time.monotonic() < deadline:
             for box in work([self.start] * at_once, at_once=at_once, seconds=SETTLE_SECONDS).values:
                 box.stop()
-            self._refilled(min(at_once, WAITING), deadline)
+            self._refilled(wanted, deadline)
 
     def reap(self) -> None:
         self._pool.reap()
@@ -102,13 +89,12 @@ class Warm(Arm):
 def make() -> Arm:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kind", choices=["bubblewrap", "docker"])
-    parser.add_argument("start", choices=["cold", "warm"])
+    parser.add_argument("start", choices=list(WAITING))
     chosen = parser.parse_args()
-    backend = open_backend(wanted(chosen.kind))
-    return Cold(backend) if chosen.start == "cold" else Warm(backend)
+    return Ours(open_backend(boxes_of(chosen.kind)), waiting=WAITING[chosen.start])
 
 
-def wanted(kind: Literal["bubblewrap", "docker"]) -> Wanted:
+def boxes_of(kind: Literal["bubblewrap", "docker"]) -> Wanted:
     if kind == "bubblewrap":
         return Wanted(kind)
     return Wanted(kind, docker_url=os.environ["DOCKER_HOST"], docker_image=os.environ["ASSAY_BENCHMARK_IMAGE"])

@@ -1,18 +1,15 @@
-from collections.abc import Callable
-
 import pytest
 
-from benchmarks.boxes.contract import Arm
-from benchmarks.peers.ours import Cold, Warm, wanted
-from sandbox_worker.sandbox.base import Backend, BoxDeadError
+from benchmarks.peers.ours import WAITING, Ours, boxes_of
+from sandbox_worker.sandbox.base import BoxDeadError
 from sandbox_worker.sandbox.choose import open_backend
 
 pytestmark = pytest.mark.sandbox
 
 
-@pytest.mark.parametrize("make", [Cold, Warm])
-def test_a_box_of_ours_works_until_it_is_stopped(make: Callable[[Backend], Arm]) -> None:
-    arm = make(open_backend(wanted("bubblewrap")))
+@pytest.mark.parametrize("waiting", WAITING.values(), ids=WAITING)
+def test_a_box_of_ours_works_until_it_is_stopped(waiting: int) -> None:
+    arm = Ours(open_backend(boxes_of("bubblewrap")), waiting=waiting)
     try:
         arm.settle(2)
         box = arm.start()
