@@ -67,6 +67,21 @@ def test_a_batch_becomes_segments_and_then_messages(
         last = control.heartbeats()[-1]
         assert last.leaving
         assert (last.counters["boxes_started"], last.counters["outcomes_written"], last.busy) == (16, 8, 0)
+        assert last.counters["pool_hits"] + last.counters["pool_misses"] == 16
+
+
+def test_a_worker_that_has_played_keeps_boxes_warm_and_tells_of_them(
+    control: Control, broker: Broker, store: FolderStore, tmp_path: Path
+) -> None:
+    worker = WorkerProcess(broker, store, tmp_path / "log", ASSAY_WARM_BOXES="2")
+    with closing(worker):
+        control.send(batch_of(*(rollout_request(put_task(store), rollout_id=number) for number in range(4))))
+        until(lambda: len(control.outcomes()) == 4, what=worker.log)
+        until(lambda: any(sum(beat.warm.values()) == 2 for beat in control.heartbeats()), what=worker.log)
+        assert len({path.name for path in worker.groups()}) == 2
+        assert worker.leased() == []
+        assert worker.end() == 0
+        assert worker.groups() == []
 
 
 def test_a_doubled_message_is_played_once(control: Control, broker: Broker, store: FolderStore, tmp_path: Path) -> None:
