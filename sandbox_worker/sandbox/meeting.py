@@ -26,14 +26,22 @@ def meeting_folder(environment: Mapping[str, str] = os.environ) -> Path:
     return Path("/tmp") / f"assay-boxes-{os.geteuid()}"
 
 
+def is_own(folder: Path) -> bool:
+    """There, a folder and no link to one, and this user's: what another has put there is not even read."""
+    try:
+        found = folder.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+
+
 def make_meeting_folder(folder: Path) -> Path | None:
     """None, and a line in the log, where there can be none. Its name can be guessed: another user's is not used."""
     try:
         folder.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         for part in (folder, folder / STARTS, folder / RECORDS):
             part.mkdir(mode=0o700, exist_ok=True)
-            found = part.lstat()
-            if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+            if not is_own(part):
                 raise PermissionError(f"{part} belongs to another user")
     except OSError as error:
         log.warning("workers of this host cannot meet in %s (%s): each limits its own starts only", folder, error)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from sandbox_worker.sandbox.base import Box, BoxSpec
 from sandbox_worker.sandbox.layout import LEASE_SECONDS
+from sandbox_worker.sandbox.meeting import is_own
 from sandbox_worker.sandbox.owner import Owner
 
 log = logging.getLogger(__name__)
@@ -136,6 +137,8 @@ def dead_records(folder: Path) -> list[Path]:
 
 
 def paths(folder: Path) -> list[Path]:
+    if not is_own(folder):
+        return []
     try:
         return sorted(path for path in folder.iterdir() if path.suffix in (_SUFFIX, _NEW))
     except OSError:

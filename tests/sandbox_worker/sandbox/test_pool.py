@@ -13,6 +13,8 @@ import pytest
 from sandbox_worker.sandbox.base import Backend, Box, BoxSpec, BoxStartError, NoRoomError, SandboxError
 from sandbox_worker.sandbox.pool import WarmPool
 from sandbox_worker.sandbox.starts import StartGivenUpError, StartLimiter, Ticket
+from tests.engine import Engine
+from tests.sandbox_worker.docker_host import client_of, docker_backend
 from tests.sandbox_worker.sandbox.boxes import groups_of, said, shell
 from tests.sandbox_worker.sandbox.idle_boxes import IdleBackend, IdleBox
 from tests.sandbox_worker.sandbox.test_starts import until
@@ -283,6 +285,22 @@ def test_a_real_box_that_waited_is_clean_and_its_attempts(backend: Backend) -> N
         assert said(shell(box, "ls; echo $MINE")) == "yes"
         pool.stop(box)
     assert set(groups_of(os.getpid())) == groups
+
+
+@pytest.mark.docker
+def test_a_container_that_waited_is_clean_and_one_that_died_is_not_given_out(engine: Engine) -> None:
+    with docker_backend(engine) as docker, client_of(engine) as client:
+        with pool_of(docker, most=1) as pool:
+            one_waiting(pool)
+            box = pool.start(BoxSpec(env=(("MINE", "yes"),), label="7.8.1"))
+            assert (counted(pool, "pool_hits"), said(shell(box, "ls; echo $MINE"))) == (1, "yes")
+            pool.stop(box)
+            until(lambda: warm(pool) == 1)
+            for one in client.containers():
+                client.kill(one["Id"])
+            box = pool.start(SPEC)
+            assert (counted(pool, "pool_died"), said(shell(box, "echo alive"))) == (1, "alive")
+        assert client.containers(all=True) == []
 
 
 @pytest.mark.sandbox

@@ -1,10 +1,13 @@
 """Whose box is whose stands in a file, which nothing depends on."""
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from sandbox_worker.sandbox.base import BoxSpec, Limits
 from sandbox_worker.sandbox.owner import Owner
@@ -69,6 +72,14 @@ def test_what_is_no_record_is_passed_over(tmp_path: Path) -> None:
         (tmp_path / f"{number + 1}-1-1.json").write_text(text)
     assert list(records(tmp_path)) == []
     assert list(records(tmp_path / "not there")) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_what_another_user_put_there_is_neither_read_nor_removed(tmp_path: Path) -> None:
+    trap = tmp_path / f"{DEAD.name}.json"
+    os.mkfifo(trap)
+    os.chown(tmp_path, 12345, 12345)
+    assert (list(records(tmp_path)), dead_records(tmp_path)) == ([], [])
 
 
 def test_a_folder_that_is_gone_keeps_no_box_from_its_work(tmp_path: Path) -> None:
