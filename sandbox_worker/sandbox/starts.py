@@ -78,7 +78,7 @@ class StartLimiter:
 
     @contextmanager
     def spare_turn(self) -> Iterator[bool]:
-        """Without waiting, and only where nobody waits: False where there is none."""
+        """Without waiting, and only where nobody of this process waits: False where there is none."""
         with self._lock:
             place = None if self._queue else self._take()
         try:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sandbox_worker.sandbox.cgroups import TOP
-from sandbox_worker.sandbox.hierarchies import find_v1, find_v2, user_folder, v2_mounts
+from sandbox_worker.sandbox.hierarchies import find_v1, find_v2, present_v1, present_v2, user_folder, v2_mounts
 
 ALL = "cpuset cpu io memory pids"
 
@@ -104,3 +104,18 @@ def test_version_1_takes_the_top_then_what_was_given_to_the_user(tmp_path: Path)
 def test_version_1_without_pids_is_none(tmp_path: Path) -> None:
     (tmp_path / "memory").mkdir()
     assert find_v1({"memory": tmp_path / "memory"}, {}) is None
+
+
+def test_where_workers_made_groups_is_found_without_making_any(tmp_path: Path) -> None:
+    mounts = {name: tmp_path / name for name in ("memory", "pids", "cpu")}
+    for mount in mounts.values():
+        mount.mkdir()
+    assert present_v1(mounts, {}) is None
+    assert present_v2([tmp_path / "memory"], {"": "/mine"}) == []
+    assert [list(mount.iterdir()) for mount in mounts.values()] == [[], [], []]
+    for name in ("memory", "pids"):
+        (mounts[name] / "mine" / TOP).mkdir(parents=True)
+    tree = present_v1(mounts, {"memory": "/mine", "pids": "/mine", "cpu": "/mine"})
+    assert tree is not None
+    assert tree.by_controller == {name: mounts[name] / "mine" for name in ("memory", "pids")}
+    assert present_v2([tmp_path / "memory"], {"": "/mine"}) == [tmp_path / "memory" / "mine"]
