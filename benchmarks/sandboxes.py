@@ -66,7 +66,9 @@ def measure(specs: list[ArmSpec], plan: Plan) -> Figures:
         for number in range(plan.rounds):
             for step in plan.each_round():
                 bench.in_turn(plan, step, f"round {number + 1} of {plan.rounds}")
-        for child in list(bench.children):
+        for child in bench.children:
+            child.close()  # a pool that shrinks would be in another arm's figures
+        for child in bench.children:
             for step in plan.once(child.spec):
                 bench.take(child, step, "once")
             bench.kill(child, plan.held)
