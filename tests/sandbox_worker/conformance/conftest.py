@@ -15,6 +15,7 @@ from sandbox_worker.sandbox.images.base_tar import write_base
 from tests.engine import Engine
 from tests.sandbox_worker.conformance.faked import FAKED, TABLE
 from tests.sandbox_worker.conformance.leftovers import Leftovers, supervisors
+from tests.sandbox_worker.conformance.worker import Worker
 from tests.sandbox_worker.fake_box import FakeBackend
 
 REAL = (
@@ -75,6 +76,17 @@ def supervisors_alive(request: pytest.FixtureRequest) -> Callable[[], set[int]]:
     """Gives the pids of the first processes of the boxes, as this host has them."""
     engine = request.getfixturevalue("engine") if "docker" in request.keywords else None
     return lambda: supervisors(engine)
+
+
+@pytest.fixture
+def worker(request: pytest.FixtureRequest) -> Iterator[Worker]:
+    """Starts workers of other processes, with boxes of the same kind."""
+    of_docker = "docker" in request.keywords
+    workers = Worker(
+        "docker" if of_docker else "bubblewrap", request.getfixturevalue("engine").url if of_docker else ""
+    )
+    yield workers
+    workers.close()
 
 
 @pytest.fixture(autouse=True)

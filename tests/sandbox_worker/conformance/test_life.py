@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from sandbox_worker.sandbox import layout
 from sandbox_worker.sandbox.base import (
     Backend,
     Box,
@@ -19,7 +20,11 @@ from sandbox_worker.sandbox.base import (
     BoxStartError,
     End,
 )
-from tests.sandbox_worker.sandbox.boxes import MARK, MEGABYTE, open_box, processes_with, said, shell
+from sandbox_worker.sandbox.renewing import Renewing
+from sandbox_worker.sandbox.supervised import SupervisedBox
+from tests.sandbox_worker.conformance.worker import Worker
+from tests.sandbox_worker.processes import until
+from tests.sandbox_worker.sandbox.boxes import MARK, MEGABYTE, groups_of, open_box, processes_with, said, shell
 
 NAP = f"27182.{MARK.rpartition('-')[2]}"
 
@@ -149,6 +154,33 @@ def test_r52_a_session_ends_when_the_time_of_its_box_is_up(backend: Backend) -> 
         said_last = box.open_session().run(f"sleep {NAP}", timeout=60)
         assert (said_last.completed.end, said_last.closed, box.spent) == (End.TIMED_OUT, True, "time")
         assert not processes_with(NAP)
+
+
+def test_a_box_whose_worker_falls_silent_ends_itself(
+    backend: Backend, supervisors_alive: Callable[[], set[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layout, "LEASE_SECONDS", 1)
+    with open_box(backend) as box:
+        assert isinstance(box, SupervisedBox)
+        renewing = Renewing(lambda: [box], seconds=0.2)
+        assert said(shell(box, "sleep 3; echo alive")) == "alive"
+        time.sleep(2)
+        assert said(shell(box, "echo alive")) == "alive"
+        renewing.close()
+        until(lambda: not supervisors_alive(), seconds=10)
+        with pytest.raises(BoxDeadError):
+            shell(box, "true")
+        assert not box.spent
+
+
+def test_r23_a_worker_that_is_killed_leaves_nothing_after_one_search(backend: Backend, worker: Worker) -> None:
+    began = worker.start("nap", NAP)
+    assert len(processes_with(f"sleep\0{NAP}")) == 4
+    began.kill()
+    began.wait()
+    until(lambda: backend.reap() == 0, seconds=10)
+    assert not processes_with(f"sleep\0{NAP}")
+    assert not groups_of(began.pid)
 
 
 @pytest.mark.parametrize("count", [pytest.param(64, id="r54")])
