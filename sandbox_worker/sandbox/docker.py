@@ -184,8 +184,9 @@ def require_image(api: APIClient, image: str, url: str) -> None:
     mend = f"Make it with manage.py build_base_image --docker {url}, or name another in ASSAY_DOCKER_IMAGE."
     try:
         found = described(api, image)
-    except ImageNotFound as error:
-        raise HostCannotIsolateError(f"the Docker Engine has no image {image!r} for its boxes", mend) from error
+    except APIError as error:
+        words = f"the Docker Engine has no image {image!r} for its boxes ({error.explanation})"
+        raise HostCannotIsolateError(words, mend) from error
     if volumes := found["Config"].get("Volumes"):
         raise HostCannotIsolateError(f"the image {image!r} has volumes, without a limit: {', '.join(volumes)}", mend)
 

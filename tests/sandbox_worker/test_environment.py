@@ -65,6 +65,10 @@ def test_what_the_agent_deletes_of_an_image_stays_deleted_for_the_grader(
             "BuildFailedError: environment/Dockerfile, line 3",
         ),
         ("FROM debian:12\nWORKDIR /app\nRUN true\n", "MissingImageError: there is no image 'debian:12'"),
+        (
+            "FROM assay/base\nWORKDIR /usr/src/app\n",
+            "WorkspaceError: /usr/src/app cannot be the working folder",
+        ),
         ("FROM assay/base\nWORKDIR /app\nRUN rm /usr/bin/bash\n", "MissingProgramError: the image has no bash"),
         ("FROM assay/base\nWORKDIR /app\nRUN --network=host true\n", "needs Docker: RUN with options is not supported"),
     ],

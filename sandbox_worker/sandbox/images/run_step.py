@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from sandbox_worker.sandbox.base import BoxSpec, Completed, End, Limits, SandboxError
+from sandbox_worker.sandbox.base import BoxSpec, CommandRefusedError, Completed, End, Limits, SandboxError
 from sandbox_worker.sandbox.bubblewrap import BubblewrapBackend
 from sandbox_worker.sandbox.image_root import ImageRoot, Writable, with_usr
 from sandbox_worker.sandbox.images import host_base, namespace
@@ -54,6 +54,8 @@ class StepAnswer:
     log: str = ""
     too_large: str = ""
     """Why what it left is no layer."""
+    refused: str = ""
+    """Why the command could not be started."""
 
 
 def main() -> None:
@@ -77,7 +79,10 @@ def execute(request: StepRequest) -> StepAnswer:
     room = scratch / "room"
     room.mkdir()
     namespace.mount_room(room, request.limits.disk_bytes)
-    completed = in_box(request, root_over(request, scratch, room))
+    try:
+        completed = in_box(request, root_over(request, scratch, room))
+    except CommandRefusedError as error:
+        return StepAnswer("", refused=str(error))
     answer = StepAnswer("", completed.end, completed.exit_code, completed.output.decode("utf-8", "replace"))
     if completed.end is not End.EXITED or completed.exit_code != 0:
         return answer

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 import sandbox_worker
-from sandbox_worker.sandbox.images.errors import ImageStoreError
+from sandbox_worker.sandbox.images.errors import BuildError, ImageStoreError
 from sandbox_worker.sandbox.images.outcome import require_success
 from sandbox_worker.sandbox.images.run_step import StepAnswer, StepRequest
 
@@ -28,6 +28,8 @@ def run_step(request: StepRequest, where: str, check: Callable[[], None]) -> str
     answer = _answer(request, check)
     if answer.problem:
         raise ImageStoreError(f"{where} could not be executed: {answer.problem}")
+    if answer.refused:
+        raise BuildError(where, f"cannot be started: {answer.refused}")
     require_success(
         where,
         answer.end,

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from sandbox_worker.sandbox.docker import DockerBackend
+from sandbox_worker.sandbox.images import engine_step
 from sandbox_worker.sandbox.images.errors import (
     BadImageError,
     BuildDiskFullError,
@@ -94,7 +95,14 @@ def test_each_way_to_fail_has_an_error_of_its_own(host: Host, lines: str, kind: 
     assert host.left() == ([], [])
 
 
-def test_files_may_not_replace_a_link_that_leads_nowhere_by_a_folder(host: Host) -> None:
+def test_files_without_content_are_counted(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_step, "_MOST_FILES", 2000)
+    with pytest.raises(BuildDiskFullError, match="there are more than 2000 files"):
+        host.build("RUN mkdir /opt/m; cd /opt/m; seq 2500 | xargs touch; sleep 30\n")
+    assert host.left() == ([], [])
+
+
+def test_a_link_that_leads_nowhere_is_not_replaced_by_a_folder(host: Host) -> None:
     with host.box(host.build("RUN ln -s /opt/none /opt/link\nCOPY a /opt/link/\n", {"a": b"a"})) as box:
         assert said(shell(box, "cat /opt/none/a; readlink /opt/link")) == "a/opt/none"
 

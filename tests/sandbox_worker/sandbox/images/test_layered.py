@@ -134,6 +134,7 @@ def test_a_file_without_a_command_needs_no_image(images: ImageStore) -> None:
         ("COPY a /usr/bin/awk\nCOPY a /proc/a", BuildError, "reaches into /proc/a"),
         ("COPY a /proc/1/a", BuildError, "reaches into /proc/1/a"),
         ("RUN mkdir /opt/a\nCOPY a /opt/", BuildError, "cannot put a file in place of the folder /opt/a"),
+        ("RUN cd / && rmdir /app\nRUN true", BuildError, "line 4 (RUN true): cannot be started: folder"),
         ("RUN touch /opt/.wh.passwd", BuildDiskFullError, "begins with .wh."),
         ("RUN rm /usr/bin/bash /usr/bin/mkdir", MissingProgramError, "the image has no bash"),
         ("RUN rm /usr/bin/mkdir", MissingProgramError, "the image has no mkdir"),
