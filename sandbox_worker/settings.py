@@ -46,7 +46,7 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
     return Settings(
         broker_url=_required(environment, "ASSAY_BROKER_URL"),
         store_url=store_url(environment),
-        slots=_number(environment, "ASSAY_SANDBOX_SLOTS", 32, least=1, most=1024),
+        slots=_number(environment, "ASSAY_SANDBOX_SLOTS", 32, least=1, most=240),
         boxes=_boxes(environment),
         images=images_folder(environment),
         meeting=meeting_folder(environment),

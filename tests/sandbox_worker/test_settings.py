@@ -28,8 +28,8 @@ def test_the_workers_of_a_host_meet_where_they_are_told() -> None:
         ("ASSAY_WARM_BOXES", "-1", "ASSAY_WARM_BOXES must be a number from 0 to 128, not '-1'"),
         ("ASSAY_WARM_BOXES", "many", "ASSAY_WARM_BOXES must be a number from 0 to 128, not 'many'"),
         ("ASSAY_WARM_BOXES", "129", "ASSAY_WARM_BOXES must be a number from 0 to 128, not '129'"),
-        ("ASSAY_SANDBOX_SLOTS", "0", "ASSAY_SANDBOX_SLOTS must be a number from 1 to 1024, not '0'"),
-        ("ASSAY_SANDBOX_SLOTS", "\u0663", "ASSAY_SANDBOX_SLOTS must be a number from 1 to 1024, not '\u0663'"),
+        ("ASSAY_SANDBOX_SLOTS", "0", "ASSAY_SANDBOX_SLOTS must be a number from 1 to 240, not '0'"),
+        ("ASSAY_SANDBOX_SLOTS", "\u0663", "ASSAY_SANDBOX_SLOTS must be a number from 1 to 240, not '\u0663'"),
         ("ASSAY_STORE_URL", "", "ASSAY_STORE_URL is not set"),
     ],
 )

@@ -228,8 +228,9 @@ def test_r14_what_looks_like_a_status_is_only_output(backend: Backend) -> None:
 
 
 def test_a_session_says_which_limit_a_command_hit(backend: Backend) -> None:
-    of = {"memory_bytes": 64 * MEGABYTE, "disk_bytes": 4 * MEGABYTE, "printed_bytes": MEGABYTE}
-    with open_box(backend, "/app", output_bytes=1000, **of) as box:
+    with open_box(
+        backend, memory_bytes=64 * MEGABYTE, disk_bytes=4 * MEGABYTE, printed_bytes=MEGABYTE, output_bytes=1000
+    ) as box:
         session = box.open_session()
         take = "python3 -c 'x = bytearray(1 << 28); x[::4096] = bytes(len(x[::4096]))'"
         assert ask(session, take).end is End.OUT_OF_MEMORY
