@@ -21,14 +21,6 @@ TRY = "python3 -c 'import json, sqlite3, ssl; print(1)'; awk 'BEGIN {print 2}'; 
 
 
 @pytest.fixture(scope="module")
-def engine() -> Iterator[Engine]:
-    started = Engine()
-    started.start()
-    yield started
-    started.remove()
-
-
-@pytest.fixture(scope="module")
 def base() -> Iterator[ImageStore]:
     folder = make_data_folder()
     store = ImageStore(folder / "images", FolderStore(folder / "objects"))

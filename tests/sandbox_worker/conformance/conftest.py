@@ -1,18 +1,13 @@
 """Every back end, and what must be so after each test."""
 
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
-import docker
 import pytest
 
 from sandbox_worker.sandbox.base import Backend, BoxSpec
-from sandbox_worker.sandbox.choose import BASE_IMAGE, Wanted, open_backend
-from sandbox_worker.sandbox.images.base_tar import write_base
-from tests.engine import Engine
+from sandbox_worker.sandbox.choose import Wanted, open_backend
 from tests.sandbox_worker.conformance.faked import FAKED, TABLE
 from tests.sandbox_worker.conformance.leftovers import Leftovers, supervisors
 from tests.sandbox_worker.conformance.worker import Worker
@@ -30,30 +25,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "backend" in metafunc.fixturenames:
         fake = ("fake",) if metafunc.function.__name__ in FAKED else ()
         metafunc.parametrize("backend", (*REAL, *fake), indirect=True, scope="session")
-
-
-@pytest.fixture(scope="session")
-def engine() -> Iterator[Engine]:
-    """With the base image."""
-    started = Engine()
-    try:
-        started.start()
-        import_base(started.url)
-        yield started
-    finally:
-        started.remove()
-
-
-def import_base(url: str) -> None:
-    with tempfile.TemporaryDirectory(prefix="assay-base-") as place:
-        root, tar = Path(place, "root"), Path(place, "base.tar")
-        root.mkdir()
-        write_base(tar, root)
-        client = docker.APIClient(base_url=url, version="auto")
-        try:
-            client.import_image_from_file(str(tar), repository=BASE_IMAGE)
-        finally:
-            client.close()
 
 
 @pytest.fixture(scope="session")

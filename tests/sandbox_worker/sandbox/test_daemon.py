@@ -45,16 +45,6 @@ def http(body: bytes, status: str = "200 OK") -> bytes:
     return f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
 
 
-@pytest.fixture(scope="module")
-def engine() -> Iterator[Engine]:
-    started = Engine()
-    try:
-        started.start()
-        yield started
-    finally:
-        started.remove()
-
-
 @pytest.mark.docker
 def test_a_real_engine_tells_what_it_is(engine: Engine) -> None:
     facts = ask_engine(engine.url)
