@@ -102,6 +102,23 @@ class Engine:
             self._process.send_signal(signum)
             self._process.wait(_STOP_SECONDS)
             self._process = None
+            deadline = time.monotonic() + _STOP_SECONDS
+            while self._has_containerd() and time.monotonic() < deadline:
+                time.sleep(0.05)
+            # The next one would take a killed one that nobody has buried for a living one, and wait for it.
+            (self.folder / "run/containerd/containerd.pid").unlink(missing_ok=True)
+
+    def _has_containerd(self) -> bool:
+        """A killed Engine's lives a moment longer."""
+        config = f"{self.folder}/run/containerd/containerd.toml".encode()
+        for entry in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                words = entry.read_bytes().split(b"\0")
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if words[0].endswith(b"containerd") and config in words:
+                return True
+        return False
 
     def remove(self) -> None:
         """Stop it, and leave nothing."""

@@ -5,7 +5,6 @@ import random
 import sys
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
@@ -40,8 +39,10 @@ FATES = (
     Fate("fork bomb", End.PID_LIMIT, shell(":(){ :|:& };: 2>/dev/null; sleep 60"), seconds=2, limits=Limits(pids=32)),
     Fate("disk", End.DISK_FULL, shell("cat /dev/zero > file"), limits=Limits(disk_bytes=2**20)),
     Fate("output", End.OUTPUT_LIMIT, shell("yes"), limits=Limits(output_bytes=1000, printed_bytes=2**20)),
-    Fate("cancelled", End.CANCELLED, shell("trap '' TERM; setsid -f sleep 60; sleep 60"), then=Box.cancel),
-    Fate("killed", End.CANCELLED, shell("setsid -f sleep 60; sleep 60"), then=Box.kill),
+    Fate(
+        "cancelled", End.CANCELLED, shell("trap '' TERM; setsid -f sleep 60; sleep 60"), then=lambda box: box.cancel()
+    ),
+    Fate("killed", End.CANCELLED, shell("setsid -f sleep 60; sleep 60"), then=lambda box: box.kill()),
     Fate("signalled", End.SIGNALLED, shell("kill -SEGV $$")),
 )
 
@@ -50,8 +51,8 @@ FATES = (
 class Report:
     """What a worker says in the end."""
 
-    ended: dict[str, int] = field(default_factory=Counter)
-    """By fate, as it must."""
+    ended: dict[str, int] = field(default_factory=dict)
+    """By fate where it ended as it must, else by wrong or broken."""
     wrong: list[str] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
     """Without an end, for our machinery broke: what it said."""
@@ -68,6 +69,7 @@ def lead(backend: Backend, count: int, seed: int, threads: int) -> None:
         for number, line in enumerate(pool.map(lambda fate: live(backend, fate, report), fates)):
             sys.stdout.write(line + "\n")
             sys.stdout.flush()
+            report.ended[line] = report.ended.get(line, 0) + 1
             if number == count // 3:
                 warm = psutil.Process().memory_info().rss
     report.growth_bytes = psutil.Process().memory_info().rss - warm
@@ -80,16 +82,15 @@ def live(backend: Backend, fate: Fate, report: Report) -> str:
     except SandboxError as error:
         report.broken.append(f"{fate.name}: {type(error).__name__}: {error}")
         return "broken"
-    if end is fate.end:
-        report.ended[fate.name] = report.ended.get(fate.name, 0) + 1
-    else:
+    if end is not fate.end:
         report.wrong.append(f"{fate.name} ended as {end}")
+        return "wrong"
     return fate.name
 
 
 def end_of(backend: Backend, fate: Fate) -> End:
     box = backend.start(BoxSpec(limits=fate.limits, label="9.9.2"))
-    other = threading.Timer(0.3, lambda: fate.then and fate.then(box))
+    other = threading.Timer(0.3, interfere, (box, fate))
     try:
         other.start()
         return box.run(fate.command, timeout=fate.seconds).end
@@ -98,6 +99,14 @@ def end_of(backend: Backend, fate: Fate) -> End:
     finally:
         other.join()
         stop(box)
+
+
+def interfere(box: Box, fate: Fate) -> None:
+    try:
+        if fate.then:
+            fate.then(box)
+    except SandboxError:
+        return  # the Engine is away: whoever runs a command in the box is told
 
 
 def stop(box: Box) -> None:

@@ -52,6 +52,8 @@ def processes(engine: Engine | None) -> Iterator[str]:
             state, parent, *rest = (entry / "stat").read_text().rpartition(")")[2].split()
         except (FileNotFoundError, ProcessLookupError):
             continue
+        if words.partition(b"\0")[0].endswith((b"dockerd", b"containerd")):
+            continue  # the Engine itself, which a test may have started again
         parents[pid] = int(parent)
         names[pid] = f"{pid} {state} started at {rest[17]}: {words[:80]!r}"
         if of_engine in words or MARK.encode() in environment(entry):

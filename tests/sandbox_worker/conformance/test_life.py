@@ -19,9 +19,11 @@ from sandbox_worker.sandbox.base import (
     BoxSpentError,
     BoxStartError,
     End,
+    SandboxError,
 )
 from sandbox_worker.sandbox.renewing import Renewing
 from sandbox_worker.sandbox.supervised import SupervisedBox
+from tests.engine import Engine
 from tests.sandbox_worker.conformance.worker import Worker
 from tests.sandbox_worker.processes import until
 from tests.sandbox_worker.sandbox.boxes import MARK, MEGABYTE, groups_of, open_box, processes_with, said, shell
@@ -181,6 +183,20 @@ def test_r23_a_worker_that_is_killed_leaves_nothing_after_one_search(backend: Ba
     until(lambda: backend.reap() == 0, seconds=10)
     assert not processes_with(f"sleep\0{NAP}")
     assert not groups_of(began.pid)
+
+
+def test_r24_an_engine_that_is_killed_takes_its_boxes_along_and_makes_new_ones(
+    backend: Backend, engine: Engine
+) -> None:
+    with open_box(backend) as box:
+        killer = threading.Timer(0.5, lambda: engine.stop(signal.SIGKILL))
+        killer.start()
+        with pytest.raises(SandboxError) as raised:
+            shell(box, f"sleep {NAP}", timeout=60)
+        killer.join()
+        engine.start()
+        assert raised.value.end in (End.SANDBOX_DEAD, End.INFRA)
+    assert not processes_with(NAP)
 
 
 @pytest.mark.parametrize("count", [pytest.param(64, id="r54")])
