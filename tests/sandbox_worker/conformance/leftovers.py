@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from sandbox_worker.sandbox.cgroups import TOP
+from sandbox_worker.sandbox.cgroups import TOP, pids_in
 from tests.engine import Engine
 from tests.sandbox_worker.sandbox.boxes import MARK
 
@@ -93,14 +93,18 @@ def groups(engine: Engine | None) -> Iterator[str]:
 
 
 def supervisors(engine: Engine | None) -> set[int]:
-    """The first process of each box."""
-    members = {int(pid) for group in groups(engine) for pid in Path(group, "cgroup.procs").read_text().split()}
-    return {pid for pid in members if "\t1\n" in first_line_of(pid, "NSpid:")}
+    """The first process of each box that lives."""
+    members = {pid for group in groups(engine) for pid in pids_in(Path(group))}
+    return {pid for pid in members if is_first(pid)}
 
 
-def first_line_of(pid: int, name: str) -> str:
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines(keepends=True)
-    return next(line for line in lines if line.startswith(name))
+def is_first(pid: int) -> bool:
+    """Of a namespace below this one."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return any(line.startswith("NSpid:") and line.endswith("\t1") for line in lines)
 
 
 def interfaces() -> Iterator[str]:
