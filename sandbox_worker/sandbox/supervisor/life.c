@@ -10,26 +10,28 @@
 enum { EXPIRED = 75 };
 
 static double ends_at, lease;
+static volatile double due;
 static struct {
     size_t count;
     char **paths;
 } mounts;
 
-// Only the kernel's own timer counts: a command may send the signal too.
-static void on_alarm(int number, siginfo_t *info, void *context) {
-    (void)number, (void)context;
-    if (info->si_code == SI_KERNEL) _exit(EXPIRED);
+// Only the clock counts: a command may send the signal too, and while its own is pending the timer's is lost.
+static void on_alarm(int number) {
+    (void)number;
+    if (now() >= due) _exit(EXPIRED);
 }
 
 void renew(void) {
     double left = ends_at - now(), seconds = lease && lease < left ? lease : left;
     if (seconds <= 0) _exit(EXPIRED);
     struct timeval until = {(time_t)seconds, (suseconds_t)((seconds - (double)(time_t)seconds) * 1e6) + 1};
-    setitimer(ITIMER_REAL, &(struct itimerval){.it_value = until}, NULL);
+    due = now() + seconds;
+    setitimer(ITIMER_REAL, &(struct itimerval){.it_interval = {1, 0}, .it_value = until}, NULL);
 }
 
 void live(double seconds, double lease_seconds) {
-    struct sigaction end = {.sa_sigaction = on_alarm, .sa_flags = SA_SIGINFO | SA_RESTART};
+    struct sigaction end = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
     sigaction(SIGALRM, &end, NULL);
     ends_at = now() + seconds, lease = lease_seconds;
     renew();

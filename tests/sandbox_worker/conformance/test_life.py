@@ -139,6 +139,13 @@ def test_r52_a_command_ends_when_the_time_of_its_box_is_up(backend: Backend) -> 
         assert not processes_with(NAP)
 
 
+def test_r52_signals_by_the_million_put_off_no_end(backend: Backend) -> None:
+    flood = "import os\nfor _ in range(6):\n    if not os.fork(): break\nwhile True: os.kill(1, 14)"
+    with open_box(backend, wall_seconds=2.0, cpus=2.0) as box:
+        done = box.run(["python3", "-c", flood], timeout=8)
+        assert (done.end, box.spent) == (End.TIMED_OUT, "time")
+
+
 def test_r52_an_upload_ends_when_the_time_of_its_box_is_up(backend: Backend) -> None:
     def write_on(box: Box) -> None:
         while time.monotonic() - began < 7.0:
