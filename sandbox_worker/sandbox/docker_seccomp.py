@@ -2,15 +2,17 @@
 
 import errno
 import json
+import os
 import platform
 import socket
 
-from sandbox_worker.sandbox.seccomp import DENIED, TIOCLINUX, TIOCSTI
+from sandbox_worker.sandbox.seccomp import DENIED, SUPERVISOR, TIOCLINUX, TIOCSTI
 
 _ARCHITECTURES = {"x86_64": "SCMP_ARCH_X86_64", "aarch64": "SCMP_ARCH_AARCH64"}
 _NAMESPACES = [0x80, 0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000]
 """CLONE_NEW{TIME,NS,CGROUP,UTS,IPC,USER,PID,NET}, one bit each."""
 _FAMILIES = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6)
+_SCHEDULERS = ("sched_setparam", "sched_setscheduler", "sched_setaffinity", "sched_setattr")
 _LAST_FAMILY = 64
 _LOW_HALF = 0xFFFFFFFF
 
@@ -24,6 +26,9 @@ def profile(machine: str = platform.machine()) -> str:
     rules += [refuse(["ioctl"], errno.EPERM, masked(1, _LOW_HALF, code)) for code in (TIOCSTI, TIOCLINUX)]
     rules += families("socket", _FAMILIES) + families("socketpair", (socket.AF_UNIX,))
     rules.append(refuse(["prlimit64"], errno.EPERM, compared(0, "NE", 0), compared(2, "NE", 0)))
+    rules += [refuse([call], errno.EPERM, masked(0, _LOW_HALF, SUPERVISOR)) for call in _SCHEDULERS]
+    rules.append(refuse(["setpriority"], errno.EPERM, masked(0, _LOW_HALF, os.PRIO_USER)))
+    rules.append(refuse(["setpriority"], errno.EPERM, masked(1, _LOW_HALF, SUPERVISOR)))
     return json.dumps(
         {"defaultAction": "SCMP_ACT_ALLOW", "architectures": [_ARCHITECTURES[machine]], "syscalls": rules}
     )

@@ -4,6 +4,7 @@ A deny list: a call that a box has no use for, and through which kernels were or
 """
 
 import errno
+import os
 import platform
 import socket
 import struct
@@ -16,6 +17,8 @@ _NEW_NAMESPACES = 0x7E020080
 """CLONE_NEW{TIME,NS,CGROUP,UTS,IPC,USER,PID,NET}."""
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C
 _X32 = 0x40000000
+SUPERVISOR = 1
+"""Its pid, as its box sees it."""
 
 # Name: number on x86_64, number on aarch64; None where there is no such call.
 DENIED: dict[str, tuple[int | None, int | None]] = {
@@ -97,13 +100,22 @@ class Machine:
     socket: int
     socketpair: int
     prlimit64: int
+    setpriority: int
+    schedulers: tuple[int, ...]
+    """sched_setparam, sched_setscheduler, sched_setaffinity, sched_setattr: each of a process that it is told first."""
     has_x32: bool
 
 
 MACHINES = {
-    "x86_64": Machine(0xC000003E, 0, clone=56, ioctl=16, socket=41, socketpair=53, prlimit64=302, has_x32=True),
-    "aarch64": Machine(0xC00000B7, 1, clone=220, ioctl=29, socket=198, socketpair=199, prlimit64=261, has_x32=False),
-}
+    "x86_64": Machine(
+        0xC000003E, 0, clone=56, ioctl=16, socket=41, socketpair=53, prlimit64=302,
+        setpriority=141, schedulers=(142, 144, 203, 314), has_x32=True,
+    ),
+    "aarch64": Machine(
+        0xC00000B7, 1, clone=220, ioctl=29, socket=198, socketpair=199, prlimit64=261,
+        setpriority=140, schedulers=(118, 119, 122, 274), has_x32=False,
+    ),
+}  # fmt: skip
 _CLONE3 = 435
 
 Instruction = tuple[int, int, int, int]
@@ -128,6 +140,9 @@ def instructions(machine: Machine) -> list[Instruction]:
     code += when(machine.socket, only_families(socket.AF_UNIX, socket.AF_INET, socket.AF_INET6))
     code += when(machine.socketpair, only_families(socket.AF_UNIX))
     code += when(machine.prlimit64, own_limits_only())
+    code += when(machine.setpriority, [*not_of_users(), *not_of_the_supervisor(_ARG1)])
+    for number in machine.schedulers:
+        code += when(number, not_of_the_supervisor(_ARG0))
     return [*code, done(_ALLOW)]
 
 
@@ -151,6 +166,15 @@ def own_limits_only() -> list[Instruction]:
     of_itself = [load(_ARG0), jump(_EQUAL, 0, 5, 0)]
     without_new = [load(_ARG2), jump(_EQUAL, 0, 0, 2), load(_ARG2 + 4), jump(_EQUAL, 0, 1, 0)]
     return [*of_itself, *without_new, fail(errno.EPERM)]
+
+
+def not_of_the_supervisor(argument: int) -> list[Instruction]:
+    """It shares the uid of its commands: one that took its turn on the processor away would have no time limit."""
+    return [load(argument), jump(_EQUAL, SUPERVISOR, 0, 1), fail(errno.EPERM)]
+
+
+def not_of_users() -> list[Instruction]:
+    return [load(_ARG0), jump(_EQUAL, os.PRIO_USER, 0, 1), fail(errno.EPERM)]
 
 
 def load(offset: int) -> Instruction:

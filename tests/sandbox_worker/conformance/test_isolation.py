@@ -215,6 +215,29 @@ def test_killing_everything_kills_the_command_alone(backend: Backend) -> None:
         assert said(shell(box, "echo alive")) == "alive"
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        "sched_setscheduler(1, os.SCHED_IDLE, os.sched_param(0))",
+        "sched_setparam(1, os.sched_param(0))",
+        "sched_setaffinity(1, [0])",
+        "setpriority(os.PRIO_PROCESS, 1, 19)",
+        "setpriority(os.PRIO_PGRP, 1, 19)",
+        "setpriority(os.PRIO_USER, 0, 19)",
+    ],
+)
+def test_nobody_takes_the_supervisors_turn_on_the_processor(backend: Backend, call: str) -> None:
+    with open_box(backend) as box:
+        done = python(box, f"import os\nos.{call}")
+        assert (done.exit_code, b"PermissionError" in done.output) == (1, True)
+
+
+def test_its_own_turn_can_still_be_given_away(backend: Backend) -> None:
+    own = "import os; os.nice(1); os.sched_setaffinity(os.getpid(), os.sched_getaffinity(0)); print('done')"
+    with open_box(backend) as box:
+        assert said(python(box, own)) == "done"
+
+
 def test_own_limits_can_still_be_lowered(backend: Backend) -> None:
     with open_box(backend) as box:
         assert said(shell(box, "ulimit -n 100 && ulimit -n")) == "100"

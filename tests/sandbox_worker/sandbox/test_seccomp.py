@@ -1,6 +1,7 @@
 """The filter for both machines, run by a small interpreter of its instructions."""
 
 import errno
+import os
 import socket
 
 import pytest
@@ -75,6 +76,18 @@ def test_limits_of_others_are_read_only(machine: str) -> None:
     assert answer(machine, prlimit, 1, 7, 0) == ALLOW
     assert answer(machine, prlimit, 1, 7, 0x7F00_0000_0000) == refused(errno.EPERM)
     assert answer(machine, prlimit, 1, 7, 0x1000) == refused(errno.EPERM)
+
+
+@pytest.mark.parametrize("machine", list(MACHINES))
+def test_nobody_takes_the_supervisors_turn_on_the_processor(machine: str) -> None:
+    of = MACHINES[machine]
+    for number in of.schedulers:
+        assert [answer(machine, number, pid) for pid in (0, 2, 77)] == [ALLOW] * 3
+        assert answer(machine, number, 1) == answer(machine, number, 0x1_0000_0001) == refused(errno.EPERM)
+    assert answer(machine, of.setpriority, os.PRIO_PROCESS, 0, 5) == ALLOW
+    for which in (os.PRIO_PROCESS, os.PRIO_PGRP, 0x1_0000_0000):
+        assert answer(machine, of.setpriority, which, 1, 5) == refused(errno.EPERM)
+    assert answer(machine, of.setpriority, os.PRIO_USER, 0, 5) == refused(errno.EPERM)
 
 
 def test_the_second_table_of_numbers_is_closed() -> None:
