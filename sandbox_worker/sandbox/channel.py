@@ -17,6 +17,8 @@ from sandbox_worker.sandbox import frames
 from sandbox_worker.sandbox.base import SandboxError
 
 _CREDENTIALS = struct.Struct("3i")
+_CANCEL_SECONDS = 10.0
+"""For a supervisor that is still busy with what it was sent before."""
 
 
 class ChannelClosedError(SandboxError):
@@ -88,9 +90,9 @@ class Channel:
         """What the supervisor does now ends; where it does nothing, nothing happens."""
         with self._sending:
             try:
-                os.write(self._socket.fileno(), frames.frame(frames.CANCEL, b""))
-            except OSError:
-                return  # it is gone: whoever waits for an answer is told
+                self._push(frames.frame(frames.CANCEL, b""), time.monotonic() + _CANCEL_SECONDS)
+            except (OSError, ChannelClosedError):
+                return  # it is gone, or takes nothing: whoever waits for an answer is told
 
     def is_hung_up(self) -> bool:
         """While nothing is asked of it, a supervisor that lives says nothing: what is to be read then is its end."""
@@ -111,6 +113,9 @@ class Channel:
     def _send(self, part: bytes, deadline: float) -> None:
         """Looks out for the end of the supervisor: an Engine takes on what no container reads any more."""
         self._wait_until(deadline)
+        self._push(part, deadline)
+
+    def _push(self, part: bytes, deadline: float) -> None:
         left = memoryview(part)
         while left:
             try:

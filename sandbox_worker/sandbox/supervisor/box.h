@@ -27,6 +27,7 @@ struct fields {
 struct channel {
     int in, out;
     bool finished;
+    bool cancelled;  // while the request was still on its way
 };
 
 // The head and the tail of an output, and how much there was.

@@ -43,13 +43,14 @@ static void all(int fd, const void *data, size_t size) {
     }
 }
 
-// A renewed lease is seen to here; what is to be cancelled has ended already.
+// A renewed lease is seen to here. What is to be cancelled between two requests has ended already.
 static char next_head(struct channel *channel, size_t *size) {
     unsigned char head[5];
     do {
         exactly(channel->in, head, sizeof head);
         *size = (size_t)head[1] << 24 | (size_t)head[2] << 16 | (size_t)head[3] << 8 | head[4];
         if (head[0] == RENEW) renew();
+        if (head[0] == CANCEL) channel->cancelled = true;
     } while (!*size && (head[0] == RENEW || head[0] == CANCEL));
     return (char)head[0];
 }
@@ -72,7 +73,7 @@ struct fields next_request(struct channel *channel) {
     found.at = grown(NULL, found.count * sizeof *found.at);
     char *at = found.payload;
     for (size_t i = 0; i < found.count; i++, at += strlen(at) + 1) found.at[i] = at;
-    channel->finished = false;
+    channel->finished = channel->cancelled = false;
     return found;
 }
 

@@ -59,6 +59,7 @@ static enum why watch(struct channel *channel, const struct command *command, pi
                       struct kept *kept, double deadline) {
     extern int child_ended;
     struct pollfd on[] = {{pidfd, POLLIN, 0}, {reader, POLLIN, 0}, {channel->in, POLLIN, 0}, {child_ended, POLLIN, 0}};
+    if (channel->cancelled) return CANCELLED;
     for (;;) {
         double left = deadline - now();
         if (left <= 0) return TIME;

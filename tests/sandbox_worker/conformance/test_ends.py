@@ -6,7 +6,7 @@ import time
 import pytest
 
 from sandbox_worker.sandbox.base import Backend, BoxSpec, End
-from tests.sandbox_worker.sandbox.boxes import MARK, open_box, processes_with, python, said, shell
+from tests.sandbox_worker.sandbox.boxes import MARK, MEGABYTE, open_box, processes_with, python, said, shell
 
 NAP = f"31337.{MARK.rpartition('-')[2]}"
 
@@ -151,6 +151,19 @@ def test_a_cancelled_command_ends_and_the_box_lives_on(backend: Backend) -> None
         done = shell(box, "sleep 60", timeout=60)
         canceller.join()
         assert (done.end, done.exit_code, done.finished) == (End.CANCELLED, 124, False)
+        assert said(shell(box, "echo alive")) == "alive"
+
+
+def test_a_command_that_is_cancelled_while_its_input_is_on_its_way_ends(backend: Backend) -> None:
+    sent = bytes(128 * MEGABYTE)
+    with open_box(backend) as box:
+        cancellers = [threading.Timer(seconds, box.cancel) for seconds in (0.05, 0.1)]
+        for canceller in cancellers:
+            canceller.start()
+        done = shell(box, "sleep 60", timeout=15, stdin=sent)
+        for canceller in cancellers:
+            canceller.join()
+        assert (done.end, done.finished) == (End.CANCELLED, False)
         assert said(shell(box, "echo alive")) == "alive"
 
 
