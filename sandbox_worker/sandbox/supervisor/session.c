@@ -224,7 +224,7 @@ void open_session(struct channel *channel, const struct fields *fields) {
     free(self.environment);
     if (!started) {
         int failed = errno;
-        while (session.output > 0 && take(session.output, &saying.kept)) {}
+        for (int i = 0; i < 64 && session.output > 0 && take(session.output, &saying.kept); i++) {}  // it may print for ever
         end_session();
         refuse(channel, "shell: %.*s", (int)(saying.kept.head.size ? saying.kept.head.size : 64), saying.kept.head.size ? saying.kept.head.at : strerror(failed));
     } else reply(channel, 1, (const char *[]){"ok"});
@@ -240,7 +240,8 @@ void say_in_session(struct channel *channel, const struct fields *fields) {
     read_input(channel, &saying);
     tcflush(session.slave, TCIFLUSH);
     while (told(&saying)) {}  // an interrupted shell that had nothing to do has said so again
-    enum why why = tell(fields->at[4]) ? wait_for_shell(channel, &saying, saying.deadline, &ended) : ENDED;
+    ended = !tell(fields->at[4]);  // nobody reads it: the shell has ended since it said that it waits
+    enum why why = ended ? ENDED : channel->cancelled ? CANCELLED : wait_for_shell(channel, &saying, saying.deadline, &ended);
     const char *full = full_mount();
     if (why == TIME) each_other(look_for_reader, &waiting);
     if (why != ENDED) ended = stop_command(channel, &saying);

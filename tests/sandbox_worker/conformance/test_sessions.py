@@ -1,6 +1,7 @@
 """A shell that keeps its state: told apart from its output, interruptible, closed with its code, opened again."""
 
 import threading
+import time
 
 import pytest
 
@@ -83,6 +84,18 @@ def test_r46_a_session_that_exits_is_closed_with_its_code_and_another_can_be_ope
         answer = box.open_session().run("exit 3", timeout=20)
         assert (answer.closed, answer.completed.exit_code) == (True, 3)
         assert said(ask(box.open_session(), "echo alive")) == "alive"
+
+
+def test_a_shell_that_died_between_two_commands_runs_no_more_of_them(backend: Backend) -> None:
+    with open_box(backend) as box:
+        session = box.open_session()
+        ask(session, f"setsid bash -c 'sleep 0.2; kill -9 '$$'; exec sleep {NAP}' >/dev/null 2>&1 &")
+        time.sleep(1)
+        answer = session.run("echo never", timeout=20)
+        assert (answer.closed, answer.completed.exit_code, b"never" in answer.completed.output) == (True, 137, False)
+        assert not processes_with(NAP)
+        with pytest.raises(SessionClosedError):
+            session.run("true", timeout=20)
 
 
 def test_a_command_beside_an_open_session_is_refused(backend: Backend) -> None:
