@@ -24,6 +24,7 @@ _LOGS = "/logs/verifier"
 _RUN_TESTS = ["bash", "-c", f"mkdir -p {_LOGS} && exec bash /tests/test.sh"]
 _OUTPUT_TAIL = 4000
 _EVIDENCE = 2000
+_UNGRADABLE = "the agent left a working folder that cannot be graded"
 _NO_EXIT = {
     End.TIMED_OUT: "the tests did not end within {seconds:g} s",
     End.SIGNALLED: "the tests were killed by a signal",
@@ -36,7 +37,7 @@ _NO_EXIT = {
 
 def ungradable(why: object) -> GradeReport:
     """The agent left a working folder that cannot be carried into a fresh box."""
-    error = recordable(f"the agent left a working folder that cannot be graded: {why}")[:_EVIDENCE]
+    error = recordable(f"{_UNGRADABLE}: {why}")[:_EVIDENCE]
     return GradeReport(verdict="unsolved", score=0.0, error=error)
 
 
@@ -53,8 +54,11 @@ def grade(boxes: Boxes, task: TaskContent, load: Load, attempt: Attempt, use: Bo
         except (BoxFileError, BoxSpentError) as error:
             return ungradable(error)
         load.put_down()
-        for file in task.tests:
-            box.write(f"/{file.path}", file.data, mode=file.mode)
+        try:
+            for file in task.tests:
+                box.write(f"/{file.path}", file.data, mode=file.mode)
+        except BoxSpentError as error:  # beside the agent's folder there was no room for the tests
+            return _report_nothing(attempt, "", f"{_UNGRADABLE}: {error}", time.monotonic() - began)
         attempt.check()
         seconds = min(attempt.request.limits.verifier_seconds, attempt.seconds_left)
         completed = box.run(_RUN_TESTS, timeout=seconds)
@@ -64,10 +68,10 @@ def grade(boxes: Boxes, task: TaskContent, load: Load, attempt: Attempt, use: Bo
         if completed.exit_code == STOPPED_CODE and seconds < attempt.request.limits.verifier_seconds:
             raise BoundaryError("worker", "the deadline of the attempt passed")
         why = _NO_EXIT[completed.end].format(seconds=attempt.request.limits.verifier_seconds)
-        return _report_nothing(attempt, completed, why, time.monotonic() - began)
+        return _report_nothing(attempt, _tail(completed), why, time.monotonic() - began)
 
 
-def _report_nothing(attempt: Attempt, completed: Completed, why: str, seconds: float) -> GradeReport:
+def _report_nothing(attempt: Attempt, output: str, why: str, seconds: float) -> GradeReport:
     """With the reference the tests end and say a number, or the task is not admitted: else what the agent left is why
     they do not, and no way around a verdict.
 
@@ -78,20 +82,20 @@ def _report_nothing(attempt: Attempt, completed: Completed, why: str, seconds: f
     return GradeReport(
         verdict="none" if ours else "unsolved",
         score=None if ours else 0.0,
-        output=raw_output(completed.output)[-_OUTPUT_TAIL:],
+        output=output,
         error=why,
         seconds=seconds,
     )
 
 
 def _report(attempt: Attempt, box: Box, completed: Completed, seconds: float) -> GradeReport:
-    output = raw_output(completed.output)[-_OUTPUT_TAIL:]
+    output = _tail(completed)
     try:
         reward = _reward(box)
     except ForgedRewardError as error:
         return GradeReport(verdict="unsolved", score=0.0, output=output, error=str(error), seconds=seconds)
     except RewardFileError as error:
-        return _report_nothing(attempt, completed, str(error), seconds)
+        return _report_nothing(attempt, output, str(error), seconds)
     return GradeReport(
         verdict="solved" if reward.score >= 1.0 else "unsolved",
         score=reward.score,
@@ -102,11 +106,15 @@ def _report(attempt: Attempt, box: Box, completed: Completed, seconds: float) ->
     )
 
 
+def _tail(completed: Completed) -> str:
+    return raw_output(completed.output)[-_OUTPUT_TAIL:]
+
+
 def _reward(box: Box) -> Reward:
     try:
         json_file = _read_if_there(box, f"{_LOGS}/reward.json", MOST_REWARD_BYTES)
         text_file = _read_if_there(box, f"{_LOGS}/reward.txt", MOST_REWARD_BYTES)
-    except BoxFileError as error:
+    except (BoxFileError, BoxSpentError) as error:
         raise RewardFileError(f"the reward cannot be read: {error}") from error
     return read_reward(json_file, text_file)
 
@@ -114,7 +122,7 @@ def _reward(box: Box) -> Reward:
 def _checks(box: Box) -> tuple[Check, ...]:
     try:
         report = _read_if_there(box, f"{_LOGS}/ctrf.json", MOST_REPORT_BYTES)
-    except BoxFileError:  # too large or no regular file: the reward stands without its details
+    except (BoxFileError, BoxSpentError):  # too large or no regular file: the reward stands without its details
         return ()
     return () if report is None else read_checks(report)
 

@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from sandbox_worker.messages import Check, GradeReport, Outcome, ScriptedCall
+from sandbox_worker.messages import Check, GradeReport, Outcome, ResourceProfile, ScriptedCall
 from sandbox_worker.sandbox.base import Backend, BoxSpec
 from tests.sandbox_worker.factories import (
     PASS_IF_DONE,
@@ -157,6 +157,16 @@ def test_a_folder_larger_than_a_box_is_the_agents_doing(backend: Backend, store:
     outcome = act(backend, store, left)
     assert (outcome.ending.kind, outcome.grade.verdict) == ("submitted", "unsolved")
     assert "cannot be graded: /app: the files take more than" in outcome.grade.error
+
+
+def test_a_folder_that_leaves_the_tests_no_memory_is_the_agents_doing(backend: Backend, store: FolderStore) -> None:
+    put_tokenizer(store)
+    task = put_task(store, task_files() | {"tests/large": "x" * 24 * 2**20})
+    profile = ResourceProfile(memory_bytes=48 * 2**20, disk_bytes=36 * 2**20)
+    with saying(fenced("head -c 30000000 /dev/zero >large")) as server:
+        outcome = play(backend, store, rollout_request(task, policy_call(server.url), profile=profile))
+    assert (outcome.ending.kind, outcome.grade.verdict, outcome.grade.score) == ("submitted", "unsolved", 0.0)
+    assert "cannot be graded" in outcome.grade.error
 
 
 def test_a_deadline_that_cuts_the_tests_short_is_not_the_agents_failure(backend: Backend, store: FolderStore) -> None:
