@@ -30,6 +30,7 @@ from sandbox_worker.sandbox.supervised import Body, SupervisedBox
 
 START_SECONDS = 120.0
 _CALL_SECONDS = 60
+_PING_SECONDS = 3.0
 _CONNECTIONS = 64
 _OOM_NEWS_SECONDS = 0.5
 """How late the Engine may learn that the kernel killed a container."""
@@ -66,6 +67,14 @@ class ContainerBody(Body):
         except OSError:
             return self._usage  # as last seen: the group went with the container
         return self._usage
+
+    def silence(self) -> str:
+        """All that is said to and by a box passes through the Engine."""
+        try:
+            self._api.get(f"{self._api.base_url}/_ping", timeout=_PING_SECONDS).raise_for_status()
+        except ENGINE_ERRORS as error:
+            return f"The Docker Engine does not answer: {error}."
+        return ""
 
     def kill(self) -> None:
         try:
@@ -238,9 +247,13 @@ def our_containers(api: APIClient) -> list[dict[str, Any]]:
 
 
 def is_left(found: dict[str, Any]) -> bool:
-    """Its worker is dead, or it ended while nobody was there to remove it."""
+    """Its worker is dead, or cannot be seen from here and the container has ended.
+
+    One that lives is about to ask how its container ended, and removes it itself."""
     owner = Owner.parse(found["Labels"][containers.OWNER])
-    return owner is not None and (owner.is_dead() or found["State"] in ("exited", "dead"))
+    if owner is None or owner.is_dead():
+        return owner is not None
+    return owner.is_hidden() and found["State"] in ("exited", "dead")
 
 
 def remove(api: APIClient, container: str) -> None:

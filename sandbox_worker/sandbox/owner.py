@@ -33,7 +33,11 @@ class Owner:
 
     def is_dead(self) -> bool:
         """Certainly dead; false where another pid namespace hides it."""
-        return self.namespace == own_namespace() and started_at(self.pid) != self.ticks
+        return not self.is_hidden() and started_at(self.pid) != self.ticks
+
+    def is_hidden(self) -> bool:
+        """Whether it lives cannot be told from this pid namespace."""
+        return self.namespace != own_namespace()
 
 
 def own_namespace() -> int:

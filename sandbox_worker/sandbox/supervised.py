@@ -59,6 +59,10 @@ class Body(ABC):
     @abstractmethod
     def usage(self) -> Usage: ...
 
+    def silence(self) -> str:
+        """Why no answer of its supervisor may have reached us, though the box is well; empty where nothing did that."""
+        return ""
+
     @abstractmethod
     def kill(self) -> None:
         """Everything in it dies now."""
@@ -225,6 +229,8 @@ class SupervisedBox(Box):
             try:
                 return self._channel.ask(fields, pieces, seconds=seconds, most=most)
             except ChannelTimeoutError as error:
+                if why := self._body.silence():
+                    raise self._broken(why) from error
                 raise self._spend("time") from error
             except ChannelClosedError as error:
                 if self._killed:
