@@ -37,10 +37,10 @@ def test_another_working_folder(backend: Backend) -> None:
         assert said(shell(box, "pwd; echo $HOME; touch here && ls")) == "/srv/work\n/srv/work\nhere"
 
 
-@pytest.mark.parametrize("workdir", ["/", "app", "/usr", "/usr/lib/x", "/etc", "/proc/1", "/app/../usr", "/dev/shm"])
-def test_a_working_folder_over_the_system_is_refused(backend: Backend, workdir: str) -> None:
-    with pytest.raises(BoxStartError):
-        backend.start(BoxSpec(workdir=workdir))
+def test_a_working_folder_over_the_system_is_refused(backend: Backend) -> None:
+    for workdir in ("/", "app", "/usr", "/usr/lib/x", "/etc", "/proc/1", "/app/../usr", "/dev/shm"):
+        with pytest.raises(BoxStartError):
+            backend.start(BoxSpec(workdir=workdir))
 
 
 @pytest.mark.parametrize("workdir", ["/logs\0x", "/" + "x" * 300])

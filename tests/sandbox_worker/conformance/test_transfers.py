@@ -218,7 +218,7 @@ def test_r42_a_path_of_more_than_four_thousand_bytes_is_reached(backend: Backend
 def test_r43_a_file_that_grows_is_read_to_the_limit_or_refused(backend: Backend) -> None:
     with open_box(backend) as box:
         session = box.open_session()
-        session.run("(while :; do head -c 64k /dev/zero >> growing; done) &", timeout=20)
+        session.run("touch growing; (while :; do head -c 64k /dev/zero >> growing; done) &", timeout=20)
         with pytest.raises(BoxFileError, match="larger than"):
             read_on(box)
         session.close()
