@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from sandbox_worker.sandbox.images.errors import BadImageError, UnsupportedImageError
-from sandbox_worker.sandbox.images.unpack import Measured
+from sandbox_worker.sandbox.images.unpack import MOST_MEMBERS, Measured, Member
 
 MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 """Images name them in one way, kernels in another."""
@@ -36,8 +36,8 @@ class ImageFile:
 def read_image_file(path: Path, place: Path) -> ImageFile:
     """Its layers as files in place. Raises BadImageError, UnsupportedImageError, OSError."""
     try:
-        with tarfile.open(path) as archive:
-            names = set(archive.getnames())
+        with tarfile.open(path, tarinfo=Member) as archive:
+            names = _names(archive)
             if "manifest.json" in names:
                 return _saved(archive, place)
             if "index.json" in names:
@@ -45,6 +45,15 @@ def read_image_file(path: Path, place: Path) -> ImageFile:
         return ImageFile((_plain(path, place),))
     except (tarfile.TarError, EOFError, UnicodeError, gzip.BadGzipFile) as error:
         raise BadImageError(f"{path} is no image: {error}") from error
+
+
+def _names(archive: tarfile.TarFile) -> set[str]:
+    names = set()
+    for number, member in enumerate(archive):
+        if number >= MOST_MEMBERS:
+            raise BadImageError(f"the archive has more than {MOST_MEMBERS} members")
+        names.add(member.name)
+    return names
 
 
 def _saved(archive: tarfile.TarFile, place: Path) -> ImageFile:

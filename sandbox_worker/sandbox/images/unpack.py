@@ -9,13 +9,16 @@ import stat
 import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import IO
+from typing import IO, Self
 
 from sandbox_worker.sandbox.images import whiteout
 from sandbox_worker.sandbox.images.errors import BadImageError
 
 MOST_MEMBERS = 200_000
 LONGEST_NAME = 4096
+_LONGEST_HEAD = 1 << 20
+_HEADS = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)
+"""What is said before a member of what belongs to it: read into memory, whole."""
 _DEEPEST = 120
 _CHUNK = 1 << 20
 _LEFT_OUT = ("dev", "proc", "sys")
@@ -42,6 +45,20 @@ class Measured:
         return data
 
 
+class Member(tarfile.TarInfo):
+    """Refused before what it says of its length is believed."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str | None, errors: str) -> Self:
+        """Raises BadImageError, and tarfile's errors."""
+        found = super().frombuf(buf, encoding, errors)
+        if found.type in _HEADS and found.size > _LONGEST_HEAD:
+            raise BadImageError(f"the archive says more than {_LONGEST_HEAD} bytes of one of its members")
+        if found.type == tarfile.GNUTYPE_SPARSE:
+            raise BadImageError(f"{found.name[:200]!r} is sparse: write the archive without --sparse")
+        return found
+
+
 @dataclass
 class Unpacking:
     root: int
@@ -58,7 +75,7 @@ def unpack_layer(source: IO[bytes], folder: str, *, most: int, owner: int | None
     root = os.open(folder, _FOLDER)
     unpacking = Unpacking(root, owner)
     try:
-        with tarfile.open(fileobj=Measured(source, most), mode="r|") as tar:  # type: ignore[call-overload]
+        with tarfile.open(fileobj=Measured(source, most), mode="r|", tarinfo=Member) as tar:  # type: ignore[call-overload]
             for number, member in enumerate(_members(tar)):
                 if number >= MOST_MEMBERS:
                     raise BadImageError(f"the archive has more than {MOST_MEMBERS} members")

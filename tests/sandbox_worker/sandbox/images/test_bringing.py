@@ -133,3 +133,11 @@ def test_an_image_without_a_shell_is_refused_before_anything_is_started(images: 
     for lines, program in (("RUN true\n", "/bin/sh"), ("WORKDIR /app\n", "bash")):
         with pytest.raises(MissingProgramError, match=f"the image has no {program}"):
             build(images, f"FROM small:1\n{lines}")
+
+
+def test_a_file_of_too_many_members_is_refused_before_they_are_all_read(
+    images: ImageStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archive_file, "MOST_MEMBERS", 3)
+    with pytest.raises(BadImageError, match="more than 3 members"):
+        brought(images, tmp_path, tar_of({str(number): b"" for number in range(4)}))

@@ -33,6 +33,13 @@ def tar_of(*members: Member, mode: int = 0o644) -> io.BytesIO:
     return target
 
 
+def head_of(kind: bytes, size: int) -> io.BytesIO:
+    """Of a member that does not follow."""
+    head = tarfile.TarInfo("said")
+    head.type, head.size = kind, size
+    return io.BytesIO(head.tobuf(tarfile.GNU_FORMAT))
+
+
 def unpacked(tmp_path: Path, *members: Member, mode: int = 0o644) -> Path:
     place = tmp_path / "layer"
     place.mkdir()
@@ -106,6 +113,17 @@ def test_an_archive_is_refused_where_it_has_too_many_members(tmp_path: Path, mon
     monkeypatch.setattr(unpack, "MOST_MEMBERS", 3)
     with pytest.raises(BadImageError, match="more than 3 members"):
         unpacked(tmp_path, *((f"{number}", FILE, "") for number in range(4)))
+
+
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK])
+def test_what_an_archive_says_of_a_member_is_not_read_where_it_is_long(tmp_path: Path, kind: bytes) -> None:
+    with pytest.raises(BadImageError, match="says more than 1048576 bytes"):
+        unpack_layer(head_of(kind, 2**30), str(tmp_path), most=2**40)
+
+
+def test_a_sparse_member_is_refused_before_its_map_is_read(tmp_path: Path) -> None:
+    with pytest.raises(BadImageError, match="'said' is sparse"):
+        unpack_layer(head_of(tarfile.GNUTYPE_SPARSE, 2**30), str(tmp_path), most=2**40)
 
 
 @pytest.mark.parametrize("data", [b"", b"no tar at all" * 100, tar_of(("a", FILE, "x" * 5000)).getvalue()[:3000]])
