@@ -49,7 +49,7 @@ class Member(tarfile.TarInfo):
     """Refused before what it says of its length is believed."""
 
     @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str | None, errors: str) -> Self:
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
         """Raises BadImageError, and tarfile's errors."""
         found = super().frombuf(buf, encoding, errors)
         if found.type in _HEADS and found.size > _LONGEST_HEAD:
