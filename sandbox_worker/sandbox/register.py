@@ -123,11 +123,11 @@ def records(folder: Path) -> Iterator[Record]:
         owner = Owner.parse(path.stem)
         try:
             found = json.loads(path.read_text())
-            boxes = tuple(Entry(**entry) for entry in found["boxes"])
+            renewed, boxes = float(found["renewed"]), tuple(Entry(**entry) for entry in found["boxes"])
         except (OSError, ValueError, TypeError, KeyError):
             continue
         if owner:
-            yield Record(owner, float(found["renewed"]), boxes)
+            yield Record(owner, renewed, boxes)
 
 
 def dead_records(folder: Path) -> list[Path]:

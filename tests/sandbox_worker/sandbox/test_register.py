@@ -68,7 +68,9 @@ def test_records_of_dead_workers_are_removed_and_those_of_living_ones_are_not(tm
 
 
 def test_what_is_no_record_is_passed_over(tmp_path: Path) -> None:
-    for number, text in enumerate(("", "[]", '{"boxes": 5}', json.dumps({"renewed": 1, "boxes": [{"odd": 1}]}))):
+    for number, text in enumerate(
+        ("", "[]", '{"boxes": 5}', '{"boxes": []}', json.dumps({"renewed": 1, "boxes": [{"odd": 1}]}))
+    ):
         (tmp_path / f"{number + 1}-1-1.json").write_text(text)
     assert list(records(tmp_path)) == []
     assert list(records(tmp_path / "not there")) == []
