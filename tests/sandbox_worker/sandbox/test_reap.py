@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from sandbox_worker.sandbox.base import Backend, Limits
-from sandbox_worker.sandbox.cgroups import TOP, CgroupTree, delegate, remove_folder
+from sandbox_worker.sandbox.cgroups import TOP, Cgroup, CgroupError, CgroupTree, delegate, remove_folder
 from sandbox_worker.sandbox.hierarchies import find_tree
 from sandbox_worker.sandbox.owner import Owner
-from sandbox_worker.sandbox.reap import reap
+from sandbox_worker.sandbox.reap import reap, remove
 from tests.sandbox_worker.sandbox.boxes import groups_of, open_box, processes_with, said, shell
 
 pytestmark = pytest.mark.sandbox
@@ -102,6 +102,26 @@ def test_a_process_in_a_dead_workers_group_is_killed(tree: CgroupTree) -> None:
     assert reap(tree) == 1
     assert left.wait() == -signal.SIGKILL
     assert not any(folder.exists() for folder in group.folders)
+
+
+def test_what_stays_of_one_dead_worker_keeps_nothing_of_another(
+    tree: CgroupTree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stubborn, other = (replace(Owner.this_process(), ticks=ticks) for ticks in (1, 2))
+    groups = [tree.create(owner, "1", Limits()) for owner in (stubborn, other)]
+
+    def refuse(group: Cgroup) -> None:
+        if group.folders == groups[0].folders:
+            raise CgroupError("it will not go")
+        remove(group)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("sandbox_worker.sandbox.reap.remove", refuse)
+        patched.setattr("sandbox_worker.sandbox.reap.dead_owners", lambda _: [stubborn, other])
+        with pytest.raises(CgroupError, match="it will not go"):
+            reap(tree)
+    assert tree.owners() == {stubborn}
+    assert reap(tree) == 1
 
 
 @pytest.mark.usefixtures("tree")
