@@ -62,7 +62,7 @@ static void become_shell(const struct self *self, int commands, int output, int 
 static bool start_shell(struct self *self) {
     int commands[2], output[2], status[2];
     if (!open_terminal() || pipe2(commands, O_CLOEXEC) || pipe2(output, O_CLOEXEC) || pipe2(status, O_CLOEXEC)) return false;
-    fcntl(output[0], F_SETFL, O_NONBLOCK), fcntl(status[0], F_SETFL, O_NONBLOCK);
+    fcntl(output[0], F_SETFL, O_NONBLOCK), fcntl(status[0], F_SETFL, O_NONBLOCK), fcntl(commands[1], F_SETFL, O_NONBLOCK);
     if (!(session.shell = fork())) {
         for (int i = 0; i < 3; i++) {  // away from the numbers that the shell is given
             int *ends[] = {&commands[0], &output[1], &status[1]};
@@ -181,8 +181,11 @@ static bool stop_command(struct channel *channel, struct saying *saying) {
     return wait_for_shell(channel, saying, now() + GRACE, &ended) != ENDED || ended;
 }
 
-// One line for the shell: its commands have the terminal for input, and neither of the other two ends.
-static bool tell(const char *text) {
+// One line for the shell: its commands have the terminal for input, and neither of the other two ends. Not heard where
+// the shell has ended, or has stopped reading; then also why no longer was waited for it.
+static enum why tell(struct channel *channel, const char *text, double deadline, bool *heard) {
+    struct pollfd on[] = {{session.commands, POLLOUT, 0}, {channel->in, POLLIN, 0}};
+    enum why why = ENDED;
     struct bytes line = {0};
     add(&line, "eval '", 6);
     for (const char *at = text; *at; at++)
@@ -190,9 +193,20 @@ static bool tell(const char *text) {
         else add(&line, at, 1);
     add(&line, "' <&7 7<&- 8>&-\n", 16);
     size_t done = 0;
-    for (ssize_t sent; done < line.size && (sent = write(session.commands, line.at + done, line.size - done)) > 0;) done += (size_t)sent;
+    while (done < line.size && why == ENDED) {
+        ssize_t sent = write(session.commands, line.at + done, line.size - done);
+        double left = deadline - now();
+        if (sent > 0) done += (size_t)sent;
+        else if (errno != EAGAIN) break;
+        else if (left <= 0) why = TIME;
+        else if (poll(on, 2, left > 3600 ? 3600000 : (int)(left * 1000) + 1) > 0 && on[1].revents) {
+            if (next_word(channel) == CANCEL) why = CANCELLED;
+            else renew();
+        }
+    }
     free(line.at);
-    return done == line.size;
+    *heard = done == line.size;
+    return why;
 }
 
 static void read_input(struct channel *channel, struct saying *saying) {
@@ -219,8 +233,9 @@ void open_session(struct channel *channel, const struct fields *fields) {
     memcpy(self.environment + given, own, sizeof own);
     self.environment[given + more] = NULL;
     struct saying saying = {.most = ~0ULL, .kept = kept_of(400)};
-    bool ended = false, started = start_shell(&self) && wait_for_shell(channel, &saying, now() + START, &ended) == ENDED && !ended;
-    if (started) started = tell("readonly PROMPT_COMMAND") && wait_for_shell(channel, &saying, now() + START, &ended) == ENDED && !ended;
+    bool ended = false, heard = false, started = start_shell(&self) && wait_for_shell(channel, &saying, now() + START, &ended) == ENDED && !ended;
+    if (started) tell(channel, "readonly PROMPT_COMMAND", now() + START, &heard);
+    if (started) started = heard && wait_for_shell(channel, &saying, now() + START, &ended) == ENDED && !ended;
     free(self.environment);
     if (!started) {
         int failed = errno;
@@ -236,15 +251,16 @@ void say_in_session(struct channel *channel, const struct fields *fields) {
     if (fields->count != 5 || !session.shell) return refuse(channel, "there is no session");
     double started = now();
     struct saying saying = {started + strtod(fields->at[1], NULL), strtoull(fields->at[3], NULL, 10), kept_of(strtoul(fields->at[2], NULL, 10)), {0}, 0, 0};
-    bool ended = false, waiting = false;
+    bool ended = false, waiting = false, heard = false;
     read_input(channel, &saying);
     tcflush(session.slave, TCIFLUSH);
     while (told(&saying)) {}  // an interrupted shell that had nothing to do has said so again
-    ended = !tell(fields->at[4]);  // nobody reads it: the shell has ended since it said that it waits
-    enum why why = ended ? ENDED : channel->cancelled ? CANCELLED : wait_for_shell(channel, &saying, saying.deadline, &ended);
+    enum why why = tell(channel, fields->at[4], saying.deadline, &heard);
+    ended = !heard;  // what it did not take whole must not meet the next command
+    if (heard) why = channel->cancelled ? CANCELLED : wait_for_shell(channel, &saying, saying.deadline, &ended);
     const char *full = full_mount();
     if (why == TIME) each_other(look_for_reader, &waiting);
-    if (why != ENDED) ended = stop_command(channel, &saying);
+    if (why != ENDED && heard) ended = stop_command(channel, &saying);
     for (int i = 0; i < 64 && session.output > 0 && take(session.output, &saying.kept); i++) {}  // a job may print for ever
     if (ended) saying.status = end_session();
     struct ending ending = {why, saying.status, full, now() - started, ended ? "closed" : waiting ? "waiting" : ""};

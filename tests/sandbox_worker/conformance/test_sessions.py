@@ -98,6 +98,16 @@ def test_a_shell_that_died_between_two_commands_runs_no_more_of_them(backend: Ba
             session.run("true", timeout=20)
 
 
+def test_a_shell_that_reads_no_more_is_closed_when_the_time_is_up_and_the_box_lives_on(backend: Backend) -> None:
+    with open_box(backend) as box:
+        session = box.open_session()
+        ask(session, "(sleep 0.2; kill -STOP $$) >/dev/null 2>&1 & disown")
+        time.sleep(1)
+        answer = session.run(f"echo {'x' * 200_000}", timeout=1)
+        assert (answer.closed, answer.completed.end, answer.completed.output) == (True, End.TIMED_OUT, b"")
+        assert (box.spent, said(shell(box, "echo alive"))) == ("", "alive")
+
+
 def test_a_command_beside_an_open_session_is_refused(backend: Backend) -> None:
     with open_box(backend) as box:
         session = box.open_session()
