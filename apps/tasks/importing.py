@@ -123,7 +123,7 @@ def _read(folder: Path, split: str) -> Read:
         task = read_folder(folder)
     except TaskFormatError as error:
         raise error.inside(str(folder)) from error
-    return Read(folder, split, task, [*lint(folder), *_cut_disk(task.resources)])
+    return Read(folder, split, task, [*lint(folder), *_cut_disk(task.resources), *map(_unknown, task.unknown_keys)])
 
 
 def _versions(project: Project, found: Iterable[Read]) -> list[tuple[TaskVersion, str]]:
@@ -194,6 +194,13 @@ def _most_disk_bytes(wanted: Resources) -> int:
     """The files of a box live in its memory: a disk as large would end the box out of memory before it is full."""
     memory = ResourceProfile().memory_bytes if wanted.memory_mb is None else wanted.memory_mb * MEGABYTE
     return min(memory // 2, MAX_DISK_BYTES)
+
+
+def _unknown(key: str) -> Finding:
+    """Of the environment it may be a quota that is spelled wrong: no box is to run without it in silence."""
+    if key.startswith("environment."):
+        return Finding("error", "unknown_key", f"{key} is not known: correct its name or take it out", "task.toml")
+    return Finding("warning", "unknown_key", f"{key} is not known, and ignored", "task.toml")
 
 
 def _cut_disk(wanted: Resources) -> list[Finding]:

@@ -193,3 +193,19 @@ def test_the_longest_names_are_kept(tmp_path: Path, store: FolderStore) -> None:
 def test_nothing_to_import_is_said(store: FolderStore) -> None:
     with pytest.raises(EmptyImportError, match="No task folder"):
         bring(store)
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "level", "state"),
+    [
+        ("[environment]\nmemroy_mb = 64\n", "environment.memroy_mb", "error", "rejected"),
+        ("[agent]\npatience = 3\n", "agent.patience", "warning", "linted"),
+    ],
+)
+def test_a_key_that_is_not_known_is_said_and_of_the_environment_it_keeps_the_task_out(
+    tmp_path: Path, store: FolderStore, text: str, key: str, level: str, state: str
+) -> None:
+    bring(store, task_folder(tmp_path, {"task.toml": f'schema_version = "1.3"\n{text}', "instruction.md": "Greet.\n"}))
+    version = TaskVersion.objects.get()
+    found = [(one["level"], one["message"].split()[0]) for one in version.findings if one["rule"] == "unknown_key"]
+    assert (found, version.state) == ([(level, key)], state)

@@ -66,7 +66,7 @@ def test_canary_lines_are_not_shown_to_the_agent(tmp_path: Path) -> None:
     assert read_folder(task_folder(tmp_path, {"instruction.md": text})).instruction == "Do it.\n# canary below stays"
 
 
-def test_unknown_keys_are_named_and_ignored(tmp_path: Path) -> None:
+def test_unknown_keys_are_named(tmp_path: Path) -> None:
     text = "shiny = 1\n[metadata]\nvendor_key = 2\n[agent]\ntimeout_sec = 30\npatience = 3\n[surprise]\nx = 1\n"
     task = read_folder(task_folder(tmp_path, toml(text)))
     assert task.unknown_keys == ("agent.patience", "shiny", "surprise")
