@@ -71,7 +71,7 @@ class BoxSpentError(BoxDeadError):
 class CommandRefusedError(SandboxError):
     """A command that cannot be started as asked, though the box is well: an unknown user, a folder that is not there.
 
-    Its words begin with what is wrong: user, folder, shell, session."""
+    Its words begin with what is wrong: timeout, user, folder, shell, session."""
 
 
 class SessionClosedError(SandboxError):

@@ -37,6 +37,8 @@ FILE_SECONDS = 120.0
 GRACE_SECONDS = 10.0
 """What the supervisor gets beyond a command's own time to kill it and to answer."""
 SESSION_SECONDS = 30.0
+MOST_SECONDS = 1e9
+"""Of one command."""
 _EXPIRY_SECONDS = 1.0
 """A box that ends so shortly before its time, or later, has ended for want of it."""
 OPEN_FILES = 1024
@@ -167,9 +169,11 @@ class SupervisedBox(Box):
 
     def kill(self) -> None:
         self._killed = True
-        if not self._stopped:
-            self._body.kill()
-        self._channel.hang_up()
+        try:
+            if not self._stopped:
+                self._body.kill()
+        finally:  # whoever waits for an answer is woken, also where an Engine does not do as it is told
+            self._channel.hang_up()
 
     def stop(self) -> None:
         with self._stopping:
@@ -188,6 +192,8 @@ class SupervisedBox(Box):
 
     def _watch(self, fields: list[str], stdin: bytes, timeout: float) -> tuple[Completed, str]:
         """Of a command: how it ended, and what became of the session."""
+        if not 0 < timeout <= MOST_SECONDS:
+            raise CommandRefusedError(f"timeout: must be above 0 and at most {MOST_SECONDS:.0f} s, not {timeout!r}")
         self._require_life()
         before = self._counts()
         try:

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from sandbox_worker.sandbox.base import Backend, BoxSpec, End
+from sandbox_worker.sandbox.base import Backend, BoxSpec, CommandRefusedError, End
 from tests.sandbox_worker.sandbox.boxes import MARK, MEGABYTE, open_box, processes_with, python, said, shell
 
 NAP = f"31337.{MARK.rpartition('-')[2]}"
@@ -174,3 +174,11 @@ def test_cancelling_a_box_that_does_nothing_does_nothing(backend: Backend) -> No
         box.cancel()
         box.write("file", b"x" * 2**20)
         assert len(box.read("file", limit=2**20)) == 2**20
+
+
+@pytest.mark.parametrize("timeout", [0.0, -1.0, float("nan"), float("inf"), 1e10])
+def test_a_time_that_no_command_can_have_is_refused_and_costs_nothing(backend: Backend, timeout: float) -> None:
+    with open_box(backend) as box:
+        with pytest.raises(CommandRefusedError, match=r"^timeout: .*above 0 and at most"):
+            box.run(["true"], timeout=timeout)
+        assert said(shell(box, "echo alive")) == "alive"
