@@ -43,7 +43,9 @@ class Leftovers:
 
 
 def processes(engine: Engine | None) -> Iterator[str]:
-    """Below this one, or below the Engine's; and whatever bears the mark of this session's boxes."""
+    """Below this one, or below the Engine's; and whatever bears the mark of this session's boxes.
+
+    The session's own servers start processes as they please."""
     of_engine = str(engine.folder).encode() if engine else MARK.encode()
     ours, parents, names = {os.getpid()}, {}, {}
     for entry in Path("/proc").glob("[0-9]*"):
@@ -52,8 +54,9 @@ def processes(engine: Engine | None) -> Iterator[str]:
             state, parent, *rest = (entry / "stat").read_text().rpartition(")")[2].split()
         except (FileNotFoundError, ProcessLookupError):
             continue
-        if words.partition(b"\0")[0].endswith((b"dockerd", b"containerd")):
-            continue  # the Engine itself, which a test may have started again
+        program = words.partition(b"\0")[0]
+        if program.endswith((b"dockerd", b"containerd")) or b"valkey" in program or b"postgres" in program:
+            continue  # a server; the Engine may also have been started again by a test
         parents[pid] = int(parent)
         names[pid] = f"{pid} {state} started at {rest[17]}: {words[:80]!r}"
         if of_engine in words or MARK.encode() in environment(entry):

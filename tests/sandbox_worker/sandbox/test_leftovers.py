@@ -36,12 +36,15 @@ with pool_apart(Path(sys.argv[1]), most=12) as pool:
     def work():
         {work}
     threading.Thread(target=work, daemon=True).start()
-    time.sleep({seconds})
+    time.sleep(0.5)
+    while not {until}:
+        time.sleep(0.01)
     print("ready", flush=True)
     time.sleep(60)
 """
 IN_A_COMMAND = """box.run(["bash", "-c", "setsid -f sleep 61616; trap '' TERM; sleep 61616"], timeout=60)"""
 IN_AN_UPLOAD = """while True: box.write("large", bytes(2**26))"""
+IN_NOTHING = """time.sleep(60)"""
 IN_A_REFILL = """while True: pool.stop(pool.start(BoxSpec(label="9.9.2")))"""
 
 
@@ -62,15 +65,16 @@ def pool_apart(meeting: Path, *, most: int) -> Iterator[WarmPool]:
 def tree() -> Iterator[CgroupTree]:
     made = tree_apart()
     yield made
+    reap(made)
     for folder in set(made.by_controller.values()):
         remove_folder(folder / TOP)
         remove_folder(folder)
 
 
 @contextmanager
-def killed_worker(meeting: Path, work: str, seconds: float = 0.5) -> Iterator[int]:
-    """The pid of one that was killed in the midst of its work."""
-    script = WORKER.format(work=work, seconds=seconds)
+def killed_worker(meeting: Path, work: str, *, until: str = "True") -> Iterator[int]:
+    """The pid of one that was killed in the midst of its work, and not before until holds in it."""
+    script = WORKER.format(work=work, until=until)
     command = [sys.executable, "-c", script, str(meeting)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as worker:
         assert worker.stdout is not None
@@ -106,7 +110,7 @@ def test_the_reaper_of_another_worker_leaves_nothing_either(tree: CgroupTree, tm
 
 
 def test_what_is_found_is_told_with_its_owner_and_stays_until_it_is_removed(tree: CgroupTree, tmp_path: Path) -> None:
-    with killed_worker(tmp_path, IN_A_COMMAND, seconds=1.0) as pid:
+    with killed_worker(tmp_path, IN_A_COMMAND) as pid:
         found = left(tree, tmp_path)
         assert left(tree, tmp_path) == found
         groups = [one for one in found if one.what == GROUP]
@@ -118,10 +122,10 @@ def test_what_is_found_is_told_with_its_owner_and_stays_until_it_is_removed(tree
             leftover.remove()
 
 
-def test_a_box_that_was_given_out_from_the_pool_is_found_by_its_attempt(tree: CgroupTree, tmp_path: Path) -> None:
-    with killed_worker(tmp_path, IN_A_REFILL, seconds=1.0):
-        waiting = [box for record in records(tmp_path / RECORDS) for box in record.boxes if not box.label]
-        assert waiting, "boxes that nobody has yet are recorded too"
+def test_boxes_that_nobody_has_yet_are_recorded_too(tree: CgroupTree, tmp_path: Path) -> None:
+    with killed_worker(tmp_path, IN_NOTHING, until="pool.report().warm"):
+        labels = [box.label for record in records(tmp_path / RECORDS) for box in record.boxes]
+        assert {"9.9.1", ""} == set(labels)
         reap(tree)
 
 
